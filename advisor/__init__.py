@@ -1,0 +1,1 @@
+"""What to do about it: the decision tree, checks, evidence, price, and the report."""

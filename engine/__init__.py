@@ -1,0 +1,1 @@
+"""What training does: algorithms, models, the stacked loop, scores and the verdict."""

@@ -1,0 +1,1 @@
+"""The federated algorithms, each a value in one small file."""

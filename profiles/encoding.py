@@ -1,0 +1,92 @@
+"""Scaling of features: from the merged moments of the training silos, never from the test set."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.partitions import Partition
+
+CHUNK = 65_536  # rows at a time, so that float64 copies stay small
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What is subtracted from each feature and what it is then divided by, both (F,) float32; images: one number."""
+
+    shift: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+
+def scaling(partition: Partition) -> Scaling:
+    """Find the scaling of a partition's features.
+
+    Numeric columns get mean 0 and standard deviation 1 over all rows of all parties (missing values left out); columns
+    that hold only 0 and 1 stay as they are; constant columns become 0. Images are divided by 255 where they are uint8,
+    else by their largest absolute value where that is above 1. Sparse features stay as they are.
+
+    Examples
+    --------
+    >>> from fedskew.profiles import make_partition
+    >>> toy = make_partition([[0.0, 0], [2.0, 1], [4.0, 1]], [0, 1, 1], ["a", "a", "b"])
+    >>> found = scaling(toy)
+    >>> found.shift.tolist(), found.scale.round(3).tolist()
+    ([2.0, 0.0], [1.6330000162124634, 1.0])
+    """
+    features = partition.features
+    if features.ndim == 4:
+        largest = 255.0 if features.dtype == np.uint8 else max(1.0, float(np.nanmax(np.abs(features))))
+        return Scaling(np.zeros(1, np.float32), np.full(1, largest, np.float32))
+    if not isinstance(features, np.ndarray):
+        width = features.shape[1]
+        return Scaling(np.zeros(width, np.float32), np.ones(width, np.float32))
+    count, mean, m2, binary = _moments(features)
+    std = np.sqrt(m2 / np.maximum(count, 1))
+    constant = std <= 1e-6 * np.maximum(np.abs(mean), 1e-30)
+    shift = np.where(binary & ~constant, 0.0, mean)
+    return Scaling(shift.astype(np.float32), np.where(binary | constant, 1.0, std).astype(np.float32))
+
+
+def encode(features: Any, how: Scaling) -> Any:
+    """Scale features; a missing value becomes 0, which is the mean of its column.
+
+    Parameters
+    ----------
+    features : as in :class:`Partition`, of any number of rows
+    how : from :func:`scaling` of the training silos
+
+    Returns
+    -------
+    float32 array of the same shape, or the same CSR array
+
+    Examples
+    --------
+    >>> encode(np.array([[np.nan], [3.0]], np.float32), Scaling(np.float32([1]), np.float32([2]))).tolist()
+    [[0.0], [1.0]]
+    """
+    if not isinstance(features, np.ndarray):
+        return features
+    scaled = (features.astype(np.float32) - how.shift) / how.scale
+    return np.nan_to_num(scaled, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _moments(features: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Count, mean, sum of squared deviations (Chan's merge, float64) and "only 0 and 1" of every column."""
+    width = features.shape[1]
+    count, mean, m2 = np.zeros(width), np.zeros(width), np.zeros(width)
+    binary = np.ones(width, np.bool_)
+    for start in range(0, len(features), CHUNK):
+        block = features[start : start + CHUNK].astype(np.float64)
+        seen = np.isfinite(block)
+        binary &= (~seen | (block == 0) | (block == 1)).all(axis=0)
+        block[~seen] = 0.0
+        n = seen.sum(axis=0)
+        block_mean = block.sum(axis=0) / np.maximum(n, 1)
+        block_m2 = (np.where(seen, block - block_mean, 0.0) ** 2).sum(axis=0)
+        total = np.maximum(count + n, 1)
+        delta = block_mean - mean
+        m2 += block_m2 + delta**2 * count * n / total
+        mean += delta * n / total
+        count += n
+    return count, mean, m2, binary

@@ -1,0 +1,46 @@
+"""The errors a user can meet; every one carries the exit code of the command line."""
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class FedskewError(ValueError):
+    """Bad input or usage: one sentence that says what, where, what is allowed and what to try.
+
+    Examples
+    --------
+    >>> raise FedskewError("alpha is -1; it must be a positive number")
+    Traceback (most recent call last):
+    ...
+    fedskew.profiles.errors.FedskewError: alpha is -1; it must be a positive number
+    """
+
+    exit_code: ClassVar[int] = 2
+
+
+class EnvironmentFaultError(FedskewError):
+    """The machine, not the input, is at fault: disk, memory, permission, a missing package."""
+
+    exit_code: ClassVar[int] = 3
+
+
+def choices(name: str, allowed: Iterable[str]) -> str:
+    """Name the values that exist, the nearest one first.
+
+    Parameters
+    ----------
+    name : the value that does not exist
+    allowed : the values that do
+
+    Examples
+    --------
+    >>> choices("lable", ["label", "age"])
+    "did you mean 'label'? There are: 'label', 'age'"
+    """
+    known = list(allowed)
+    near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], n=1, cutoff=0.6)
+    hint = next((f"did you mean {k!r}? " for k in known if near and k.lower() == near[0]), "")
+    shown = ", ".join(repr(k) for k in known[:20])
+    more = f" and {len(known) - 20} more" if len(known) > 20 else ""
+    return f"{hint}There are: {shown}{more}"

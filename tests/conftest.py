@@ -1,0 +1,26 @@
+"""What all tests share: the folder of real data sets, and one torch thread."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("FEDSKEW_DATA", ROOT.parent / "shared" / "data"))
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("ci")
+
+
+def _data_file(name: str) -> Path:
+    path = DATA / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not in {DATA}; set FEDSKEW_DATA to the data folder")
+    return path
+
+
+@pytest.fixture
+def data_file():
+    """A function from the name of a real data file to its path; the test skips with a reason where it is absent."""
+    return _data_file

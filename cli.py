@@ -1,1 +1,469 @@
-"""cli"""
+"""The command line: parse, call one library function, show or write what it returns."""
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedskew.engine import Progress
+    from fedskew.profiles import Partition, Profile
+
+app = typer.Typer(
+    name="fedskew",
+    help="How skewed are your silos, which federated algorithm suits that skew, and is that true on your data?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DATA, GOAL, RUN, OUT = "The data", "What you can and want", "The training", "Output"
+Sources = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="SOURCE...", show_default=False, help="A CSV, TSV, Parquet, Arrow or npz file; silo files; a folder."
+    ),
+]
+Label = Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=DATA)]
+Party = Annotated[str | None, typer.Option(help="Column that names each row's party (silo).", rich_help_panel=DATA)]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out: a,b,c.", rich_help_panel=DATA)]
+Features = Annotated[str | None, typer.Option(help="Columns to use and no others: a,b,c.", rich_help_panel=DATA)]
+Test = Annotated[
+    Path | None,
+    typer.Option(help="Held-out test table; else a quarter of each party is held out.", rich_help_panel=DATA),
+]
+Task = Annotated[str | None, typer.Option(help="classification or regression.", rich_help_panel=DATA)]
+Modality = Annotated[str | None, typer.Option(help="tabular or image.", rich_help_panel=DATA)]
+Delimiter = Annotated[str | None, typer.Option(help="Of text files; default: comma.", rich_help_panel=DATA)]
+Encoding = Annotated[str | None, typer.Option(help="Of text files; default: UTF-8.", rich_help_panel=DATA)]
+OnBadRow = Annotated[
+    str, typer.Option(help="error or skip: rows with too few or too many fields.", rich_help_panel=DATA)
+]
+Participation = Annotated[
+    float, typer.Option(help="Share of the parties that take part in a round.", rich_help_panel=GOAL)
+]
+Stateless = Annotated[
+    bool, typer.Option("--stateless-clients", help="Parties cannot keep anything between rounds.", rich_help_panel=GOAL)
+]
+Bandwidth = Annotated[float | None, typer.Option(help="Bytes a party may move in a round.", rich_help_panel=GOAL)]
+BatchNorm = Annotated[
+    bool, typer.Option("--has-batchnorm", help="The model has BatchNorm layers.", rich_help_panel=GOAL)
+]
+Goal = Annotated[str, typer.Option(help="global or personal: one model for all, or one a party.", rich_help_panel=GOAL)]
+Preset = Annotated[str, typer.Option(help="quick, standard or paper.", rich_help_panel=RUN)]
+Algorithms = Annotated[str, typer.Option(help="Candidates: a,b,c or all.", rich_help_panel=RUN)]
+Rounds = Annotated[int | None, typer.Option(help="Communication rounds.", rich_help_panel=RUN)]
+Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.", rich_help_panel=RUN)]
+LocalEpochs = Annotated[int | None, typer.Option(help="Local epochs a round.", rich_help_panel=RUN)]
+BatchSize = Annotated[int | None, typer.Option(help="Minibatch size.", rich_help_panel=RUN)]
+Lr = Annotated[float | None, typer.Option(help="Local learning rate.", rich_help_panel=RUN)]
+Model = Annotated[
+    str | None, typer.Option(help="Model name or module:factory; default: by modality.", rich_help_panel=RUN)
+]
+MaxRows = Annotated[int | None, typer.Option(help="Train on at most this many rows.", rich_help_panel=RUN)]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: one a core.", rich_help_panel=RUN)]
+Recommended = Annotated[
+    str | None, typer.Option(help="The algorithm the verdict is about; default: ask recommend.", rich_help_panel=RUN)
+]
+NoReferences = Annotated[
+    bool, typer.Option("--no-references", help="Leave out the centralised and local-only lines.", rich_help_panel=RUN)
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="ALG.KEY=VALUE", help="Change a hyperparameter.", rich_help_panel=RUN),
+]
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="PATH|-", help="Write JSON; - is stdout.", rich_help_panel=OUT)
+]
+Seed = Annotated[int, typer.Option(help="Base of every random choice.", rich_help_panel=OUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.", rich_help_panel=OUT)]
+
+
+class Record(Protocol):
+    """Anything with a JSON form."""
+
+    def to_json(self) -> str:
+        """One JSON document."""
+        ...
+
+
+@app.command()
+def profile(
+    source: Sources = None,
+    *,
+    label: Label = None,
+    party: Party = None,
+    drop: Drop = None,
+    features: Features = None,
+    test: Test = None,
+    task: Task = None,
+    modality: Modality = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    on_bad_row: OnBadRow = "error",
+    json_: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure how skewed the silos are, beyond what chance gives at these sizes."""
+    from fedskew.profiles import profile as run
+
+    found = run(_read(source, locals()))
+    _deliver(found, json_, quiet=quiet)
+
+
+@app.command()
+def recommend(
+    source: Sources = None,
+    *,
+    label: Label = None,
+    party: Party = None,
+    drop: Drop = None,
+    features: Features = None,
+    test: Test = None,
+    task: Task = None,
+    modality: Modality = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    on_bad_row: OnBadRow = "error",
+    participation: Participation = 1.0,
+    stateless_clients: Stateless = False,
+    bandwidth: Bandwidth = None,
+    has_batchnorm: BatchNorm = False,
+    goal: Goal = "global",
+    local_epochs: LocalEpochs = None,
+    batch_size: BatchSize = None,
+    model: Model = None,
+    json_: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Recommend an algorithm by the decision tree of the NIID-Bench paper, with checks, evidence and price.
+
+    SOURCE may also be a profile that `fedskew profile --json` wrote.
+    """
+    from fedskew.advisor import recommend as run
+
+    options = locals()
+    found = _written_profile(source) or _profile(_read(source, options))
+    _deliver(run(found, **_constraints(options)), json_, quiet=quiet)
+
+
+@app.command()
+def validate(
+    source: Sources = None,
+    *,
+    label: Label = None,
+    party: Party = None,
+    drop: Drop = None,
+    features: Features = None,
+    test: Test = None,
+    task: Task = None,
+    modality: Modality = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    on_bad_row: OnBadRow = "error",
+    preset: Preset = "quick",
+    algorithms: Algorithms = "all",
+    recommended: Recommended = None,
+    rounds: Rounds = None,
+    seeds: Seeds = None,
+    local_epochs: LocalEpochs = None,
+    batch_size: BatchSize = None,
+    lr: Lr = None,
+    participation: Participation = 1.0,
+    model: Model = None,
+    max_rows: MaxRows = None,
+    jobs: Jobs = None,
+    no_references: NoReferences = False,
+    set_: Set = None,
+    json_: Json = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train all candidates in short paired runs and return a verdict on the recommended one."""
+    from fedskew.advisor import recommend as choose
+    from fedskew.engine import validate as run
+
+    options = locals()
+    training = _training(options)
+    partition = _read(source, options)
+    if recommended is None:
+        recommended = choose(_profile(partition), **_constraints(options)).algorithm
+    with _watching(json_, quiet=quiet) as progress:
+        found = run(partition, recommended=recommended, progress=progress, **training)
+    _deliver(found, json_, quiet=quiet, complete=found.verdict.kind != "all_failed")
+
+
+@app.command()
+def advise(
+    source: Sources = None,
+    *,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Run on the small real data set shipped in the package.")
+    ] = False,
+    no_validate: Annotated[bool, typer.Option("--no-validate", help="Stop after the recommendation.")] = False,
+    label: Label = None,
+    party: Party = None,
+    drop: Drop = None,
+    features: Features = None,
+    test: Test = None,
+    task: Task = None,
+    modality: Modality = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    on_bad_row: OnBadRow = "error",
+    participation: Participation = 1.0,
+    stateless_clients: Stateless = False,
+    bandwidth: Bandwidth = None,
+    has_batchnorm: BatchNorm = False,
+    goal: Goal = "global",
+    preset: Preset = "quick",
+    algorithms: Algorithms = "all",
+    rounds: Rounds = None,
+    seeds: Seeds = None,
+    local_epochs: LocalEpochs = None,
+    batch_size: BatchSize = None,
+    lr: Lr = None,
+    model: Model = None,
+    max_rows: MaxRows = None,
+    jobs: Jobs = None,
+    no_references: NoReferences = False,
+    set_: Set = None,
+    json_: Json = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Do all three: profile the silos, recommend an algorithm, and check the advice on your data."""
+    from fedskew.advisor import advise as run
+    from fedskew.advisor import demo_partition
+
+    options = locals()
+    training = _training(options)
+    if demo and source:
+        raise _wrong("give either SOURCE or --demo, not both")
+    partition = demo_partition() if demo else _read(source, options)
+    with _watching(json_, quiet=quiet) as progress:
+        found = run(
+            partition, validated=not no_validate, constraints=_constraints(options), progress=progress, **training
+        )
+    failed = found.validation is not None and found.validation.verdict.kind == "all_failed"
+    _deliver(found, json_, quiet=quiet, complete=not failed)
+
+
+def main() -> None:
+    """Run the command line and turn every outcome into an exit code and at most one line."""
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        code = _complain("interrupted; nothing was kept. Run the same command again", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:  # noqa: BLE001 - the border to the user: whatever is not known here is told as a bug
+        code = _explain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(text: str, code: int) -> int:
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    sys.stderr.write(f"fedskew: {safe}\n")
+    return code
+
+
+def _explain(error: Exception) -> int:
+    """Tell in one line what is wrong with the input, the usage or the machine; write a crash note for our own bugs."""
+    from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
+
+    if isinstance(error, FedskewError):
+        return _complain(str(error), error.exit_code)
+    if isinstance(error, MemoryError):
+        text = "out of memory; try --max-rows, fewer columns, or --jobs 1"
+        return _complain(text, EnvironmentFaultError.exit_code)
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, typer.Abort):
+        return 130
+    if hasattr(error, "format_message"):  # click's usage errors; typer 0.29 brings its own copy of click
+        return _complain(" ".join(error.format_message().split()) + " (see --help)", 2)
+    handle, path = tempfile.mkstemp(prefix="fedskew-crash-", suffix=".txt", text=True)
+    with os.fdopen(handle, "w") as note:
+        note.write("".join(traceback.format_exception(error)))
+    return _complain(f"this is a bug ({type(error).__name__}: {error}); a crash note is in {path}", 4)
+
+
+def _wrong(text: str) -> Exception:
+    from fedskew.profiles.errors import FedskewError
+
+    return FedskewError(text)
+
+
+READING = ("label", "party", "test", "task", "modality", "delimiter", "encoding", "on_bad_row")
+
+
+def _read(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition":
+    from fedskew.profiles import read_table
+
+    if not source:
+        raise _wrong("no SOURCE given: name a file, silo files or a folder (or use `fedskew advise --demo`)")
+    how: dict[str, Any] = {name: options[name] for name in READING}
+    for name in ("drop", "features"):
+        if options[name] is not None:
+            how[name] = tuple(_split(options[name]))
+    return read_table(source[0] if len(source) == 1 else source, **how)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _profile(partition: "Partition") -> "Profile":
+    from fedskew.profiles import profile as run
+
+    return run(partition)
+
+
+def _written_profile(source: list[Path] | None) -> "Profile | None":
+    """Read a profile that this command line wrote; None for any other source."""
+    import msgspec
+
+    from fedskew.profiles.records import SCHEMA, Profile
+
+    if not source or len(source) > 1 or source[0].suffix != ".json" or not source[0].is_file():
+        return None
+    text = source[0].read_bytes()
+    try:
+        schema = msgspec.json.decode(text, type=dict[str, Any]).get("schema")
+        return Profile.from_json(text) if schema == SCHEMA else None
+    except msgspec.MsgspecError as error:
+        raise _wrong(f"{source[0]} is not a profile that fedskew wrote: {error}") from error
+
+
+def _constraints(options: Mapping[str, Any]) -> dict[str, Any]:
+    names = (
+        "participation",
+        "stateless_clients",
+        "bandwidth",
+        "has_batchnorm",
+        "goal",
+        "local_epochs",
+        "batch_size",
+        "model",
+    )
+    return {name: options[name] for name in names if options.get(name) is not None}
+
+
+def _training(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the engine, checked where text must be taken apart."""
+    names = (
+        "rounds",
+        "seeds",
+        "local_epochs",
+        "batch_size",
+        "lr",
+        "participation",
+        "model",
+        "max_rows",
+        "jobs",
+        "seed",
+        "preset",
+    )
+    training = {name: options[name] for name in names if options[name] is not None}
+    wanted = options["algorithms"]
+    training["algorithms"] = None if wanted == "all" else _split(wanted)
+    training["references"] = not options["no_references"]
+    training["hyper"] = _hyper(options["set_"] or [])
+    for name in ("seeds", "max_rows", "jobs"):
+        if training.get(name) is not None and training[name] < 1:
+            raise _wrong(f"--{name.replace('_', '-')} is {training[name]}; it must be 1 or more")
+    return training
+
+
+def _hyper(texts: list[str]) -> dict[str, dict[str, float | str]]:
+    found: dict[str, dict[str, float | str]] = {}
+    for text in texts:
+        left, equals, value = text.partition("=")
+        algorithm, dot, key = left.strip().rpartition(".")
+        if not equals or not dot or not algorithm or not key:
+            raise _wrong(f"--set {text!r} is not of the form ALG.KEY=VALUE, such as fedprox.mu=0.1")
+        try:
+            found.setdefault(algorithm.lower(), {})[key] = float(value)
+        except ValueError:
+            found.setdefault(algorithm.lower(), {})[key] = value.strip()
+    return found
+
+
+def _console(json_: str | None) -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=json_ == "-", highlight=False, soft_wrap=False)
+
+
+@contextmanager
+def _watching(json_: str | None, *, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
+    """Show a live table while training runs; nothing where nobody watches."""
+    console = _console(json_)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    from rich.live import Live
+
+    from fedskew.advisor.terminal import progress_view
+
+    lines: dict[str, Progress] = {}
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+
+        def tell(now: "Progress") -> None:
+            lines[now.name] = now
+            live.update(progress_view(lines.values()))
+
+        yield tell
+
+
+def _deliver(record: Any, json_: str | None, *, quiet: bool, complete: bool = True) -> None:
+    """Write the JSON, print the tables, and leave with code 1 where no candidate succeeded."""
+    if json_ == "-":
+        sys.stdout.write(record.to_json() + "\n")
+    elif json_ is not None:
+        _write(Path(json_), record.to_json() + "\n")
+    if not quiet:
+        from fedskew.advisor.terminal import show
+
+        show(_console(json_), record)
+    if not complete:
+        raise typer.Exit(1)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: temporary file beside it, fsync, rename."""
+    json.loads(text)  # what cannot be read back is a bug here, not at the reader's
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> Exception:
+    from fedskew.profiles.errors import EnvironmentFaultError
+
+    return EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another --json path")
+
+
+if __name__ == "__main__":
+    main()

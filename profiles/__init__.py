@@ -2,9 +2,19 @@
 
 from fedskew.profiles.errors import EnvironmentFaultError as EnvironmentFaultError
 from fedskew.profiles.errors import FedskewError as FedskewError
+from fedskew.profiles.label import label_skew as label_skew
+from fedskew.profiles.measures import MEASURES as MEASURES
+from fedskew.profiles.measures import Measure as Measure
 from fedskew.profiles.partitions import Column as Column
 from fedskew.profiles.partitions import Finding as Finding
 from fedskew.profiles.partitions import Holdout as Holdout
 from fedskew.profiles.partitions import Partition as Partition
 from fedskew.profiles.partitions import make_partition as make_partition
+from fedskew.profiles.quantity import quantity_skew as quantity_skew
 from fedskew.profiles.records import Profile as Profile
+from fedskew.profiles.severity import THRESHOLDS as THRESHOLDS
+from fedskew.profiles.steps import fednova_weight_sum as fednova_weight_sum
+from fedskew.profiles.steps import step_counts as step_counts
+from fedskew.profiles.steps import step_ratio as step_ratio
+from fedskew.profiles.summary import profile as profile
+from fedskew.profiles.table import read_table as read_table

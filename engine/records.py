@@ -1,0 +1,127 @@
+"""The records of a validation: the stable JSON keys. No arithmetic, no torch."""
+
+import msgspec
+
+SCHEMA = "fedskew-validation/1"
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Frozen, named fields only; a number that is not finite is written as null."""
+
+
+class Score(_Record, frozen=True):
+    """A score over seeds: mean with its 95 % interval, and each seed's value; 0 to 1 (R squared: up to 1).
+
+    ``curve``: for each seed one value a round; it ends where a seed diverged.
+    """
+
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    by_seed: tuple[float | None, ...] = ()
+    curve: tuple[tuple[float, ...], ...] = ()
+
+
+class Candidate(_Record, frozen=True):
+    """One algorithm's result.
+
+    ``status``: ``ok``; ``failed``, a constant predictor; ``diverged``, weights that are no numbers any more.
+    ``lift``: accuracy minus the majority class's. ``worst_party``: the party with the lowest accuracy. ``spread``:
+    standard deviation over parties. ``bytes_per_party``: down and up over the whole run. ``trend``: rising, flat or
+    falling accuracy over the last third of the rounds.
+    """
+
+    algorithm: str
+    status: str
+    hyperparameters: dict[str, float | str]
+    accuracy: Score
+    balanced_accuracy: Score
+    macro_f1: float | None
+    lift: float | None
+    worst_party: "PartyScore | None"
+    spread: float | None
+    by_party: dict[str, float | None]
+    loss: float | None
+    seconds: float
+    bytes_per_party: int
+    best_round: int | None
+    trend: str | None
+    diverged_at: int | None = None
+    constant_seeds: int = 0
+
+
+class PartyScore(_Record, frozen=True):
+    """A party and its accuracy."""
+
+    party: str
+    accuracy: float
+
+
+class Reference(_Record, frozen=True):
+    """A reference line: centralised, local only or the majority class; ``by_party`` on each party's own test rows."""
+
+    accuracy: Score
+    balanced_accuracy: Score
+    by_party: dict[str, float | None] = {}
+
+
+class References(_Record, frozen=True):
+    """The three reference lines; centralised and local only are null where they were not asked for."""
+
+    majority: Reference
+    centralised: Reference | None = None
+    local_only: Reference | None = None
+
+
+class Comparison(_Record, frozen=True):
+    """A candidate minus the recommended one, paired over seeds, with an interval corrected for all comparisons."""
+
+    algorithm: str
+    difference: float
+    lower: float
+    upper: float
+    p_value: float
+
+
+class Verdict(_Record, frozen=True):
+    """The one verdict.
+
+    ``kind``: all_failed, overturned, no_difference, confirmed or cannot_tell. ``difference`` with ``lower`` and
+    ``upper``: winner minus recommended (overturned), else the candidate nearest to overturning it. ``settle``: what
+    would settle it. ``text``: the sentence a person reads.
+    """
+
+    kind: str
+    winner: str | None
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    text: str
+    settle: str | None = None
+
+
+class Validation(_Record, frozen=True):
+    """What the short paired runs found."""
+
+    candidates: tuple[Candidate, ...]
+    references: References
+    recommended: str
+    comparisons: tuple[Comparison, ...]
+    verdict: Verdict
+    settings: dict[str, int | float | str | bool | None]
+    schema: str = SCHEMA
+
+    def to_json(self) -> str:
+        """The validation as one JSON document with the stable keys, indented by two."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Validation":
+        """Read what :meth:`to_json` wrote; unknown keys and wrong types are errors.
+
+        Raises
+        ------
+        msgspec.ValidationError
+            The text is not a validation of this version.
+        """
+        return msgspec.json.decode(text, type=Validation)

@@ -1,0 +1,73 @@
+"""How long and how finely to train: the paper's defaults, and the presets of validation. No torch here."""
+
+from typing import Annotated
+
+import msgspec
+
+from fedskew.profiles.errors import FedskewError, choices
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Training settings; the defaults are NIID-Bench's.
+
+    ``participation``: share of parties a round, above 0 to 1. ``momentum``: of the local SGD, reset every round.
+    """
+
+    rounds: Annotated[int, msgspec.Meta(ge=0)] = 50
+    local_epochs: Annotated[int, msgspec.Meta(ge=1)] = 10
+    batch_size: Annotated[int, msgspec.Meta(ge=1)] = 64
+    lr: Annotated[float, msgspec.Meta(gt=0)] = 0.01
+    momentum: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, msgspec.Meta(ge=0)] = 1e-5
+    participation: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    dtype: str = "float32"
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """A named budget.
+
+    ``seeds``: how many; ``max_rows``: train on at most so many rows (None: all); ``visits``: rows visited a round, from
+    which the local epochs follow (None: those of the settings), so that small tables train as long as large ones.
+    """
+
+    settings: Settings
+    seeds: int
+    max_rows: int | None
+    visits: int | None
+
+    def epochs(self, rows: int) -> int:
+        """Local epochs for a number of training rows: 2 to the paper's 10.
+
+        Examples
+        --------
+        >>> PRESETS["quick"].epochs(8000), PRESETS["quick"].epochs(1300), PRESETS["paper"].epochs(8000)
+        (2, 6, 10)
+        """
+        if self.visits is None:
+            return self.settings.local_epochs
+        return max(2, min(self.settings.local_epochs, round(self.visits / max(1, rows))))
+
+
+PRESETS: dict[str, Preset] = {
+    "quick": Preset(settings=Settings(rounds=30), seeds=5, max_rows=8_000, visits=8_000),
+    "standard": Preset(settings=Settings(), seeds=10, max_rows=20_000, visits=100_000),
+    "paper": Preset(settings=Settings(), seeds=3, max_rows=None, visits=None),
+}
+
+
+def find_preset(name: str) -> Preset:
+    """Find a preset by name.
+
+    Raises
+    ------
+    FedskewError
+        There is no such preset.
+
+    Examples
+    --------
+    >>> find_preset("paper").settings.local_epochs
+    10
+    """
+    if name not in PRESETS:
+        raise FedskewError(f"unknown preset {name!r}: {choices(name, PRESETS)}")
+    return PRESETS[name]

@@ -1,0 +1,190 @@
+"""From outcomes to a Validation: scores with intervals, paired comparisons, and the one verdict."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.engine.plans import Outcome, Trial
+from fedskew.engine.records import (
+    Candidate,
+    Comparison,
+    PartyScore,
+    Reference,
+    References,
+    Score,
+    Validation,
+)
+from fedskew.engine.scores import by_party, macro_f1
+from fedskew.engine.splits import Prepared
+from fedskew.engine.statistics import Spread, spread
+from fedskew.engine.verdict import Entry, decide
+
+
+def summarise(
+    trials: list[Trial],
+    outcomes: list[Outcome],
+    data: Prepared,
+    recommended: str,
+    extra: Mapping[str, Any],
+) -> Validation:
+    """Make the record of a validation; ``trials[0]`` is a candidate, ``recommended`` is among them.
+
+    ``extra`` goes into the settings as it is.
+    """
+    majority = _majority(data)
+    pairs = [(t, o) for t, o in zip(trials, outcomes, strict=True) if t.role == "candidate"]
+    candidates = tuple(_candidate(t, o, data, majority) for t, o in pairs)
+    hits = {t.algorithm.name: _hits(o, data) for t, o in pairs}
+    alive = {c.algorithm for c in candidates if c.status != "diverged"}
+    paired = {
+        name: _paired(values, hits[recommended])
+        for name, values in hits.items()
+        if name != recommended and {name, recommended} <= alive
+    }
+    algorithms = {t.algorithm.name: t.algorithm for t, _ in pairs}
+    cheapest = sorted(candidates, key=lambda c: (c.bytes_per_party, algorithms[c.algorithm].client_state))
+    entries = [Entry(c.algorithm, algorithms[c.algorithm].title, c.status, c.accuracy.mean) for c in cheapest]
+    references = References(
+        majority=majority,
+        **{t.role: _reference(o, data) for t, o in zip(trials, outcomes, strict=True) if t.role != "candidate"},
+    )
+    level = 1 - 0.05 / max(1, len(candidates) - 1)
+    return Validation(
+        candidates=candidates,
+        references=references,
+        recommended=recommended,
+        comparisons=tuple(_comparison(name, found, level) for name, found in paired.items()),
+        verdict=decide(entries, recommended, paired),
+        settings=_settings_used(pairs[0][0], data, extra),
+    )
+
+
+def _settings_used(trial: Trial, data: Prepared, extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **extra,
+        **msgspec.to_builtins(trial.settings),
+        "seeds": len(trial.seeds),
+        "model": trial.model.name,
+        "train_rows": len(data.y),
+        "test_rows": len(data.test_y),
+        "metric": "r_squared" if data.y.dtype.kind == "f" else "accuracy",
+        "tuning": "none",
+    }
+
+
+def _hits(outcome: Outcome, data: Prepared) -> NDArray[np.float64]:
+    """Each test row's contribution to the score, (S, n): right or wrong; else 1 - squared error / variance."""
+    if data.test_y.dtype.kind == "f":
+        spread_ = max(float(data.test_y.var()), 1e-30)
+        return np.asarray(1.0 - (outcome.predicted - data.test_y) ** 2 / spread_)
+    return np.asarray(outcome.predicted == data.test_y, dtype=np.float64)
+
+
+def _paired(values: NDArray[np.float64], against: NDArray[np.float64]) -> Spread:
+    gap = values - against
+    return spread(gap.mean(axis=1), gap.mean(axis=0))
+
+
+def _comparison(name: str, found: Spread, level: float) -> Comparison:
+    low, high = found.interval(level)
+    return Comparison(algorithm=name, difference=found.mean, lower=low, upper=high, p_value=found.p_value())
+
+
+def _score(values: NDArray[np.float64], rows: NDArray[np.float64] | None, curve: NDArray[np.float64]) -> Score:
+    """Mean over seeds with interval; a diverged seed counts as None, and then nothing else is claimed."""
+    seeds = tuple(None if math.isnan(v) else float(v) for v in values)
+    lines = tuple(tuple(float(v) for v in line[np.isfinite(line)]) for line in curve)
+    if None in seeds or not seeds:
+        return Score(mean=None, lower=None, upper=None, by_seed=seeds, curve=lines)
+    found = spread(values, np.zeros(1) if rows is None else rows)
+    low, high = found.interval()
+    return Score(mean=found.mean, lower=low, upper=high, by_seed=seeds, curve=lines)
+
+
+def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Reference) -> Candidate:
+    hits = _hits(outcome, data)
+    final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
+    accuracy = _score(final, hits.mean(axis=0), outcome.score)
+    balanced = np.where(outcome.diverged > 0, np.nan, outcome.balanced[:, -1]) if outcome.balanced.shape[1] else final
+    classes = outcome.predicted.astype(np.int64)
+    constant = sum(len(np.unique(row)) == 1 for row in outcome.predicted)
+    diverged = int(outcome.diverged.max()) if (outcome.diverged > 0).any() else None
+    status = "diverged" if diverged else "failed" if 2 * constant > len(classes) else "ok"
+    parties = {}
+    if data.test_party is not None:
+        parties = dict(zip(data.names, by_party(hits.mean(axis=0), data.test_party, len(data.names)), strict=True))
+    known = {name: value for name, value in parties.items() if value is not None}
+    worst = min(known, key=lambda name: known[name]) if known else None
+    truth = data.test_y.astype(np.int64)
+    f1 = None if data.y.dtype.kind == "f" else float(np.mean([macro_f1(truth, row) for row in classes]))
+    visits = trial.settings.rounds * trial.settings.participation
+    mean = accuracy.mean
+    return Candidate(
+        algorithm=trial.algorithm.name,
+        status=status,
+        hyperparameters={"lr": trial.settings.lr, **trial.algorithm.hyper, **trial.hyper},
+        accuracy=accuracy,
+        balanced_accuracy=msgspec.structs.replace(_score(balanced, None, outcome.balanced), curve=()),
+        macro_f1=f1,
+        lift=None if mean is None or majority.accuracy.mean is None else mean - majority.accuracy.mean,
+        worst_party=None if worst is None else PartyScore(party=worst, accuracy=known[worst]),
+        spread=float(np.std(list(known.values()))) if known else None,
+        by_party=parties,
+        loss=_finite(outcome.loss[:, -1].mean()) if outcome.loss.shape[1] else None,
+        seconds=outcome.seconds,
+        bytes_per_party=round(8 * outcome.parameters * trial.algorithm.traffic * visits),
+        best_round=_best_round(outcome.score),
+        trend=_trend(outcome.score),
+        diverged_at=diverged,
+        constant_seeds=constant,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _best_round(curve: NDArray[np.float64]) -> int | None:
+    if not curve.shape[1] or not np.isfinite(curve).all():
+        return None
+    return int(curve.mean(axis=0).argmax()) + 1
+
+
+def _trend(curve: NDArray[np.float64]) -> str | None:
+    """Rising or falling when the line through the last third moves by more than a point over it."""
+    last = curve[:, -max(3, curve.shape[1] // 3) :]
+    if last.shape[1] < 3 or not np.isfinite(last).all():
+        return None
+    moved = np.polyfit(np.arange(last.shape[1]), last.mean(axis=0), 1)[0] * (last.shape[1] - 1)
+    return "rising" if moved > 0.01 else "falling" if moved < -0.01 else "flat"
+
+
+def _majority(data: Prepared) -> Reference:
+    """Always predict the most frequent training class (for a continuous target, its mean)."""
+    if data.y.dtype.kind == "f":
+        zero = Score(mean=0.0, lower=0.0, upper=0.0)
+        return Reference(accuracy=zero, balanced_accuracy=zero)
+    share = float((data.test_y == np.bincount(data.y).argmax()).mean())
+    seen = len(np.unique(data.test_y))
+    return Reference(
+        accuracy=Score(mean=share, lower=share, upper=share),
+        balanced_accuracy=Score(mean=1 / seen, lower=1 / seen, upper=1 / seen),
+    )
+
+
+def _reference(outcome: Outcome, data: Prepared) -> Reference:
+    hits = _hits(outcome, data)
+    final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
+    parties = {}
+    if data.test_party is not None:
+        parties = dict(zip(data.names, by_party(hits.mean(axis=0), data.test_party, len(data.names)), strict=True))
+    balanced = outcome.balanced[:, -1] if outcome.balanced.shape[1] else final
+    return Reference(
+        accuracy=_score(final, hits.mean(axis=0), outcome.score[:, :0]),
+        balanced_accuracy=_score(balanced, None, outcome.balanced[:, :0]),
+        by_party=parties,
+    )

@@ -1,0 +1,232 @@
+"""Rounds: local training of a cohort in blocks of lanes, then the server's step; any algorithm, any model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedskew.engine.algorithms.base import Algorithm, Hyper, Update, mean_of
+from fedskew.engine.blocks import Block, Data, Optimizer
+from fedskew.engine.layout import Layout, flatten, layout_of
+from fedskew.engine.looped import Looped
+from fedskew.engine.models import build, seeded
+from fedskew.engine.plans import ModelSpec
+from fedskew.engine.schedule import Lane
+from fedskew.engine.settings import Settings
+from fedskew.engine.stacked import Stacked, stack
+from fedskew.engine.states import PartyStore, RunState
+from fedskew.profiles.keyed import generator
+
+PERSONAL, BUFFERS = "personal weights", "personal buffers"  # names no algorithm uses for its own state
+
+
+@dataclass(frozen=True, slots=True)
+class Federation:
+    """Training data by party: rows ``bounds[i]`` to ``bounds[i + 1]`` belong to party i.
+
+    ``shares`` (P, K) float64: each party's class shares, for re-weighted softmax.
+    """
+
+    data: Data
+    bounds: NDArray[np.int64]
+    names: tuple[str, ...]
+    shares: NDArray[np.float64]
+
+    @property
+    def active(self) -> NDArray[np.int64]:
+        """Parties that hold rows; only they train."""
+        return np.flatnonzero(np.diff(self.bounds))
+
+
+@dataclass(slots=True)
+class Run:
+    """A trial in progress: one algorithm, its hyperparameters, some seeds that run together."""
+
+    algorithm: Algorithm
+    hyper: Hyper
+    settings: Settings
+    seeds: tuple[int, ...]
+    federation: Federation
+    network: Stacked | Looped
+    shared: tuple[Tensor, Tensor] | None
+    state: RunState
+
+    def rounds(self) -> Iterator[RunState]:
+        """Run the rounds that are left, yielding the state after each."""
+        while self.state.round_ < self.settings.rounds:
+            advance(self)
+            yield self.state
+
+
+def begin(
+    algorithm: Algorithm,
+    hyper: Hyper,
+    settings: Settings,
+    seeds: Sequence[int],
+    *,
+    federation: Federation,
+    model: ModelSpec,
+) -> Run:
+    """Set up a run before its first round; the initial weights depend on the seed alone."""
+    dtype = getattr(torch, settings.dtype)
+    module = build(model).to(dtype)
+    layout = layout_of(module)
+    flat = [flatten(seeded(model, seed), layout, dtype) for seed in seeds]
+    weights, buffers = torch.stack([w for w, _ in flat]), torch.stack([b for _, b in flat])
+    full = {**algorithm.hyper, **hyper}
+    first = algorithm.init(weights, full)
+    parties = len(federation.names)
+    own = {name: PartyStore.empty(rows, parties) for name, rows in first.own.items()}
+    shared = layout.shared(algorithm.shared)
+    if shared is not None:
+        own[PERSONAL] = PartyStore.empty(weights.clone(), parties)
+        own[BUFFERS] = PartyStore.empty(buffers.clone(), parties)
+    state = RunState(weights, buffers, {name: rows.clone() for name, rows in first.server.items()}, own)
+    network = stack(module, layout) or Looped(layout, module)
+    return Run(algorithm, full, settings, tuple(seeds), federation, network, shared, state)
+
+
+def cohort(federation: Federation, settings: Settings, seed: int, round_: int) -> NDArray[np.int64]:
+    """Parties that train in a round, ascending: max(1, floor(participation x N)) of those that hold rows."""
+    active = federation.active
+    size = max(1, int(settings.participation * len(active) + 1e-9))  # 0.29 x 100 is 29, not 28
+    if size >= len(active):
+        return active
+    chosen = generator("cohort", seed, round_).choice(len(active), size, replace=False)
+    return np.sort(active[chosen])
+
+
+def advance(run: Run) -> None:
+    """Run one round of every seed that has not diverged."""
+    state, round_ = run.state, run.state.round_
+    places = [i for i in range(len(run.seeds)) if i not in state.diverged]
+    cohorts = {i: cohort(run.federation, run.settings, run.seeds[i], round_) for i in places}
+    lanes = [_lane(run, i, int(p)) for i in places for p in cohorts[i]]
+    trained, kept = _train(run, lanes)
+    done = 0
+    for i in places:
+        part = slice(done, done + len(cohorts[i]))
+        done = part.stop
+        _aggregate(run, i, cohorts[i], trained[part], kept[part])
+        if not bool(torch.isfinite(state.weights[i]).all() and torch.isfinite(trained[part]).all()):
+            state.diverged[i] = round_ + 1
+    state.round_ = round_ + 1
+
+
+def personal(run: Run, party: int) -> tuple[Tensor, Tensor]:
+    """A party's own model of every seed, (S, D) and (S, B): shared numbers from the server, the rest its own."""
+    rows = [_start(run, i, np.asarray([party])) for i in range(len(run.seeds))]
+    return torch.cat([w for w, _ in rows]), torch.cat([b for _, b in rows])
+
+
+def _lane(run: Run, place: int, party: int) -> Lane:
+    bounds = run.federation.bounds
+    first, last = int(bounds[party]), int(bounds[party + 1])
+    return Lane(place, run.seeds[place], party, run.federation.names[party], first, last)
+
+
+def _start(run: Run, place: int, parties: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """What parties of one seed start a round from: weights (C, D) and buffers (C, B)."""
+    state, count = run.state, len(parties)
+    weights = state.weights[place].expand(count, -1)
+    buffers = state.buffers[place].expand(count, -1)
+    if run.shared is None:
+        return weights, buffers
+    return (
+        torch.where(run.shared[0], weights, state.own[PERSONAL].get(place, parties)),
+        torch.where(run.shared[1], buffers, state.own[BUFFERS].get(place, parties)),
+    )
+
+
+def _train(run: Run, lanes: list[Lane]) -> tuple[Tensor, Tensor]:
+    """Train all lanes in blocks, longest first; rows come back in the order of ``lanes``."""
+    how = Optimizer(
+        lr=float(run.hyper.get("lr", run.settings.lr)),
+        momentum=float(run.hyper.get("momentum", run.settings.momentum)),
+        weight_decay=run.settings.weight_decay,
+        epochs=run.settings.local_epochs,
+        batch=run.settings.batch_size,
+    )
+    layout: Layout = run.network.layout
+    trained = run.state.weights.new_empty(len(lanes), layout.padded)
+    kept = run.state.buffers.new_empty(len(lanes), run.state.buffers.shape[1])
+    order = sorted(range(len(lanes)), key=lambda i: (-lanes[i].rows, i))
+    for first in range(0, len(order), run.network.lanes):
+        places = order[first : first + run.network.lanes]
+        block = _block(run, [lanes[i] for i in places], how)
+        run.network.train(block, run.federation.data)
+        trained[places], kept[places] = block.weights, block.buffers
+    return trained, kept
+
+
+def _block(run: Run, lanes: list[Lane], how: Optimizer) -> Block:
+    starts = [_start(run, lane.place, np.asarray([lane.party])) for lane in lanes]
+    start = torch.cat([w for w, _ in starts])
+    seeds = torch.tensor([lane.place for lane in lanes])
+    own = {
+        name: torch.cat([store.get(lane.place, np.asarray([lane.party])) for lane in lanes])
+        for name, store in run.state.own.items()
+        if name not in (PERSONAL, BUFFERS)
+    }
+    return Block(
+        lanes=lanes,
+        round_=run.state.round_,
+        weights=start.clone(),
+        start=start,
+        buffers=torch.cat([b for _, b in starts]).clone(),
+        own=own,
+        server={name: rows[seeds] for name, rows in run.state.server.items()},
+        shift=_shift(run, lanes),
+        algorithm=run.algorithm,
+        hyper=run.hyper,
+        optimizer=how,
+    )
+
+
+def _shift(run: Run, lanes: list[Lane]) -> Tensor | None:
+    if run.algorithm.logits is None or run.federation.data.regression:
+        return None
+    shares = torch.from_numpy(run.federation.shares[[lane.party for lane in lanes]])
+    shift: Tensor = run.algorithm.logits(shares, run.hyper)
+    return shift.to(run.state.weights.dtype)
+
+
+def _aggregate(run: Run, place: int, parties: NDArray[np.int64], trained: Tensor, kept: Tensor) -> None:
+    """The server's step of one seed; what is not shared goes to the parties' stores."""
+    state, settings = run.state, run.settings
+    rows = torch.from_numpy(np.diff(run.federation.bounds)[parties]).double().unsqueeze(1)
+    batches = torch.ceil(rows / settings.batch_size)
+    share = rows / rows.sum()
+    update = Update(
+        start=state.weights[place].unsqueeze(0),
+        trained=trained,
+        share=share,
+        steps=batches * settings.local_epochs,
+        own={n: s.get(place, parties) for n, s in state.own.items() if n not in (PERSONAL, BUFFERS)},
+        server={name: values[place] for name, values in state.server.items()},
+        parties=len(run.federation.active),
+        lr=float(run.hyper.get("lr", settings.lr)),
+        momentum=float(run.hyper.get("momentum", settings.momentum)),
+    )
+    after = run.algorithm.aggregate(update, run.hyper)
+    weights, buffers = after.weights, _mean_buffers(run.network.layout, kept, share)
+    if run.shared is not None:
+        state.own[PERSONAL].put(place, parties, trained)
+        state.own[BUFFERS].put(place, parties, kept)
+        weights = torch.where(run.shared[0], weights, state.weights[place])
+        buffers = torch.where(run.shared[1], buffers, state.buffers[place])
+    state.weights[place], state.buffers[place] = weights, buffers
+    for name, values in after.server.items():
+        state.server[name][place] = values
+    for name, values in after.own.items():
+        state.own[name].put(place, parties, values)
+
+
+def _mean_buffers(layout: Layout, kept: Tensor, share: Tensor) -> Tensor:
+    """Buffers are averaged by rows; counters take the largest value."""
+    if not kept.shape[1]:
+        return kept.new_zeros(0)
+    return torch.where(layout.integer_buffers(), kept.max(0).values, mean_of(kept, share))

@@ -1,0 +1,165 @@
+"""validate(): short paired runs of all candidates on the user's own data, and the verdict."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from fedskew.engine.algorithms.base import Algorithm
+from fedskew.engine.algorithms.local import LOCAL_ONLY
+from fedskew.engine.algorithms.registry import ALGORITHMS, find_algorithm
+from fedskew.engine.plans import ModelSpec, Outcome, Trial, default_model
+from fedskew.engine.records import Validation
+from fedskew.engine.settings import Settings, find_preset
+from fedskew.engine.splits import Prepared, prepare
+from fedskew.engine.summaries import summarise
+from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.partitions import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far one line of the live table has come; ``score`` is the mean over seeds after ``round`` of ``rounds``."""
+
+    name: str
+    round: int
+    rounds: int
+    score: float
+
+
+def validate(
+    partition: Partition,
+    algorithms: Sequence[str | Algorithm] | None = None,
+    *,
+    recommended: str | None = None,
+    preset: str = "quick",
+    seeds: int | None = None,
+    max_rows: int | None = None,
+    model: str | None = None,
+    references: bool = True,
+    hyper: Mapping[str, Mapping[str, float | str]] | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    **settings: float,
+) -> Validation:
+    """Train all candidates in short paired runs and return a verdict on the recommended one.
+
+    Every candidate gets the same rows, test rows, seeds, initial weights, cohorts and minibatch order.
+
+    Parameters
+    ----------
+    partition : the silos; rows are held out for testing where it has no test table
+    algorithms : ids or values; None: all that are registered
+    recommended : id that the verdict is about; None: the first candidate
+    preset : ``quick``, ``standard`` or ``paper``: settings, number of seeds and row cap
+    seeds, max_rows : override the preset
+    model : name of a model or ``module:factory``; None: by modality
+    references : also train the centralised and local-only reference lines
+    hyper : by algorithm id, changes to its hyperparameters (``lr`` and ``momentum`` too)
+    seed : base seed of the splits and of the runs
+    jobs : worker processes; None: one a core
+    progress : called now and then
+    settings : override any field of :class:`Settings`, such as ``rounds=10``
+
+    Raises
+    ------
+    FedskewError
+        An unknown algorithm, model, preset or setting; nothing to train or test on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedskew import make_partition
+    >>> x = np.arange(80.0).reshape(40, 2) % 7
+    >>> toy = make_partition(x, (x[:, 0] > 3).astype(int), np.repeat(["a", "b"], 20))
+    >>> found = validate(toy, ["fedavg", "fedprox"], seeds=2, rounds=1, jobs=1, references=False)
+    >>> [c.algorithm for c in found.candidates], found.recommended
+    (['fedavg', 'fedprox'], 'fedavg')
+    """
+    budget = find_preset(preset)
+    chosen = _candidates(algorithms, recommended)
+    if partition.parties < 2:
+        raise FedskewError(f"only one party, {partition.party_names[0]!r}; federated training needs at least two")
+    most = budget.max_rows
+    if most is not None and default_model(partition.features.shape[1:]) == "cnn":
+        most //= 4  # a step of the CNN costs a hundred of the MLP's
+    data = prepare(partition, max_rows if max_rows is not None else most, seed)
+    how = _settings(budget.settings, {"local_epochs": budget.epochs(len(data.y)), **settings})
+    trials = _trials(chosen, hyper or {}, how, seeds or budget.seeds, seed=seed, data=data, model=model)
+    if references:
+        trials += _reference_trials(trials[0])
+    outcomes = _run(trials, data, jobs, progress)
+    first = recommended or chosen[0].name
+    return summarise(trials, outcomes, data, first, {"preset": preset, "seed": seed})
+
+
+def _settings(base: Settings, changes: Mapping[str, float]) -> Settings:
+    try:
+        return msgspec.convert({**msgspec.to_builtins(base), **changes}, Settings)
+    except msgspec.ValidationError as error:
+        raise FedskewError(f"setting out of range: {error}") from error
+
+
+def _candidates(algorithms: Sequence[str | Algorithm] | None, recommended: str | None) -> list[Algorithm]:
+    wanted = ALGORITHMS if algorithms is None else algorithms
+    found = [a if isinstance(a, Algorithm) else find_algorithm(a) for a in wanted]
+    if recommended is not None:
+        found.append(find_algorithm(recommended))
+    unique = {a.name: a for a in reversed(found)}
+    order = [a.name for a in ALGORITHMS]
+    return sorted(unique.values(), key=lambda a: order.index(a.name) if a.name in order else len(order))
+
+
+def _trials(
+    chosen: Sequence[Algorithm],
+    hyper: Mapping[str, Mapping[str, float | str]],
+    how: Settings,
+    seeds: int,
+    *,
+    seed: int,
+    data: Prepared,
+    model: str | None,
+) -> list[Trial]:
+    unknown = set(hyper) - {a.name for a in chosen}
+    if unknown:
+        raise FedskewError(f"hyperparameters for {min(unknown)!r}, which is no candidate of this run")
+    for algorithm in chosen:
+        _check_hyper(algorithm, hyper.get(algorithm.name, {}))
+    outputs = 1 if data.y.dtype.kind == "f" else data.classes
+    spec = ModelSpec(model or default_model(data.x.shape[1:]), data.x.shape[1:], outputs)
+    numbers = tuple(range(seed, seed + seeds))
+    return [Trial(a, dict(hyper.get(a.name, {})), how, numbers, spec) for a in chosen]
+
+
+def _check_hyper(algorithm: Algorithm, changes: Mapping[str, float | str]) -> None:
+    known = {**algorithm.hyper, "lr": 0.0, "momentum": 0.0}
+    for name, value in changes.items():
+        if name not in known:
+            raise FedskewError(f"{algorithm.name} has no hyperparameter {name!r}; it has {', '.join(sorted(known))}")
+        if isinstance(known[name], str) != isinstance(value, str):
+            raise FedskewError(f"{algorithm.name}.{name} is {value!r}; it must be like {known[name]!r}")
+
+
+def _reference_trials(like: Trial) -> list[Trial]:
+    everyone = msgspec.structs.replace(like.settings, participation=1.0)
+    base = replace(like, hyper={}, settings=everyone)
+    return [
+        replace(base, algorithm=find_algorithm("fedavg"), role="centralised"),
+        replace(base, algorithm=LOCAL_ONLY, role="local_only"),
+    ]
+
+
+def _run(
+    trials: list[Trial], data: Prepared, jobs: int | None, progress: Callable[[Progress], None] | None
+) -> list[Outcome]:
+    from fedskew.engine.models import build  # torch takes a second to import: only here
+    from fedskew.engine.pool import cores, run_trials
+
+    build(trials[0].model)  # an unknown or broken model is told before any work starts
+
+    def tell(i: int, rounds: int, score: float) -> None:
+        if progress is not None:
+            progress(Progress(trials[i].name, rounds, trials[i].settings.rounds, score))
+
+    return run_trials(trials, data, jobs or cores(), tell)

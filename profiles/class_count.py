@@ -1,0 +1,50 @@
+"""Recognise partitions by number of classes a party (#C=k)."""
+
+import numpy as np
+
+from fedskew.profiles.null import Counts
+from fedskew.profiles.records import ClassesPerParty
+
+STRAY = 0.02  # a class with at most this share of a party's rows is a stray
+STRAYS = 0.05  # and all strays together must stay under this
+FITTING = 0.9  # share of the parties that must hold exactly k classes
+LEAST_ROWS = 10  # rows per held class, in the median, below which counting classes tells nothing
+
+
+def classes_per_party(counts: Counts) -> ClassesPerParty:
+    """Recognise that every party holds the same small number of classes, a few stray rows aside.
+
+    Parameters
+    ----------
+    counts : (P, K) int64
+
+    Returns
+    -------
+    ClassesPerParty : ``k`` from 1 to K - 1 where at least nine in ten parties hold exactly k classes, each with over
+        2 % of the party's rows and everything else together at most 5 %; else k is None. ``share``: of the parties
+        with rows, those that hold the most common number of classes, 0 to 1
+
+    References
+    ----------
+    Li, Diao, Chen, He 2022, section IV-B (quantity-based label imbalance); McMahan et al. 2017, section 3.
+
+    Examples
+    --------
+    >>> classes_per_party(np.array([[300, 0, 2], [0, 300, 0], [0, 1, 300]])).k
+    1
+    >>> classes_per_party(np.array([[100, 90, 110], [90, 110, 100]])).k is None
+    True
+    """
+    table = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
+    parties, classes = table.shape
+    if parties < 2 or classes < 2:
+        return ClassesPerParty()
+    rows = table.sum(axis=1)
+    held = table > STRAY * rows[:, None]
+    strays = np.where(held, 0, table).sum(axis=1)
+    number = np.where(strays <= STRAYS * rows, held.sum(axis=1), 0)
+    k = int(np.argmax(np.bincount(number)[1:]) + 1) if number.any() else 0
+    share = float((number == k).mean()) if k else 0.0
+    enough = float(np.median(rows / np.maximum(held.sum(axis=1), 1))) >= LEAST_ROWS
+    found = k and k < classes and share >= FITTING and enough
+    return ClassesPerParty(k=k if found else None, share=share)

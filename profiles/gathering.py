@@ -1,0 +1,276 @@
+"""From a source (files, a folder, frames, arrays) to one merged table or array with a label and a party a row."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.errors import FedskewError, choices
+from fedskew.profiles.matrices import shape_features
+from fedskew.profiles.partitions import Finding
+from fedskew.profiles.readers import READERS
+from fedskew.profiles.readers.base import Arrays, Loaded, Options, Table, check_file
+from fedskew.profiles.readers.folder import list_silos
+from fedskew.profiles.readers.frames import is_frame, read_memory
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIXES = frozenset(suffix for reader in READERS for suffix in reader.suffixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All rows of a source: label and party of each, and its features as columns or as an array, not both.
+
+    ``silos`` are the names of the files or frames where each is a party; a silo without rows is among them. ``names``
+    are the feature columns that the person wants.
+    """
+
+    where: str
+    label: "pl.Series"
+    party: "pl.Series | None"
+    names: tuple[str, ...]
+    table: "pl.DataFrame | None" = None
+    array: NDArray[Any] | None = None
+    silos: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    test: "Gathered | None" = None
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Columns to use (None: all) and to leave out."""
+
+    features: tuple[str, ...] | None
+    drop: tuple[str, ...]
+
+
+Silos = list[tuple[str | None, Loaded]]
+
+
+def gather(source: Any, options: Options, choice: Choice, name: str = "the table") -> Gathered:
+    """Load a source and merge its silos; ``name`` is what messages call one that is in memory.
+
+    Raises
+    ------
+    FedskewError
+        A file cannot be read, a column is missing, or the silos differ in their columns.
+    """
+    silos, findings = load(source, options, name)
+    tables = [(name, loaded) for name, loaded in silos if isinstance(loaded, Table)]
+    if not tables:
+        return _gather_arrays(
+            [(name, data) for name, data in silos if isinstance(data, Arrays)], options, choice, findings
+        )
+    if len(tables) != len(silos):
+        raise FedskewError(f"{tables[0][1].name}: some silos are tables and some are numpy archives; use one kind")
+    return _gather_tables(tables, options, choice, findings)
+
+
+def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding, ...]]:
+    """Read every file of a source; each comes with its party name, or with None where it is the only one."""
+    if isinstance(source, Mapping) and source and all(is_frame(frame) for frame in source.values()):
+        if len({str(key) for key in source}) < len(source):
+            raise FedskewError("two silos have the same name; give each its own")
+        return [(str(key), read_memory(frame, options, f"silo {key!r}")) for key, frame in source.items()], ()
+    paths = _paths(source)
+    if paths is None:
+        return [(None, read_memory(source, options, name))], ()
+    findings: tuple[Finding, ...] = ()
+    single = len(paths) == 1 and not paths[0].is_dir()
+    if len(paths) == 1 and paths[0].is_dir():
+        paths, findings = list_silos(paths[0], SUFFIXES)
+    names = [path.stem for path in paths]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated and options.party is None:
+        both = [str(path) for path in paths if path.stem == repeated[0]]
+        raise FedskewError(f"two silos are called {repeated[0]!r} ({both[0]} and {both[1]}); rename one of the files")
+    loaded = [read_file(path, options) for path in paths]
+    findings += tuple(finding for data in loaded for finding in data.findings)
+    return [(None if single else stem, data) for stem, data in zip(names, loaded, strict=True)], findings
+
+
+def read_file(path: Path, options: Options) -> Loaded:
+    """Read one file with the reader of its ending; with a delimiter given, any other ending is delimited text."""
+    check_file(path)
+    suffix = path.suffix.lower()
+    if options.delimiter is not None and suffix not in SUFFIXES:
+        suffix = ".csv"
+    for reader in READERS:
+        if suffix in reader.suffixes:
+            return reader.read(path, options)
+    endings = ", ".join(sorted(SUFFIXES))
+    raise FedskewError(f"{path}: unknown kind of file; endings that are read: {endings} (or give --delimiter for text)")
+
+
+def _paths(source: Any) -> list[Path] | None:
+    if isinstance(source, str | Path):
+        return [Path(source)]
+    if isinstance(source, Iterable) and not isinstance(source, Mapping) and not is_frame(source):
+        items = list(source) if isinstance(source, list | tuple) else []
+        if items and all(isinstance(item, str | Path) for item in items):
+            return [Path(item) for item in items]
+        if isinstance(source, list | tuple) and not items:
+            raise FedskewError("no source was given; name a file, a folder or several files")
+    return None
+
+
+def _gather_tables(
+    tables: list[tuple[str | None, Table]], options: Options, choice: Choice, findings: tuple[Finding, ...]
+) -> Gathered:
+    import polars as pl
+
+    where = _where([table for _, table in tables])
+    every = list(dict.fromkeys(name for _, table in tables for name in table.frame.columns))
+    label = _column(where, every, "label", options.label)
+    wanted = options.party if options.party_required or options.party in every else None
+    party = None if wanted is None else _column(where, every, "party", wanted)
+    if party == label:
+        raise FedskewError(f"{where}: {label!r} is both the label and the party; name two columns")
+    kept = choose_names(where, every, choice, [name for name in (label, party) if name is not None])
+    needed = [label, *([party] if party else []), *kept]
+    _check_same_columns([table for _, table in tables], needed)
+    frame = _merge([table.frame for _, table in tables], needed, {label, party})
+    silos: tuple[str, ...] = ()
+    parties = None if party is None else frame.get_column(party)
+    if party is None and tables[0][0] is not None:
+        silos = tuple(str(name) for name, _ in tables)
+        parties = pl.Series("party", np.repeat(np.array(silos), [table.frame.height for _, table in tables]))
+    return Gathered(where, frame.get_column(label), parties, tuple(kept), frame.select(kept), None, silos, findings)
+
+
+def _where(silos: list[Any]) -> str:
+    """What messages call the source: its file, or the folder of its files."""
+    first = Path(silos[0].name)
+    if len(silos) == 1:
+        return str(silos[0].name)
+    return str(first.parent) if first.is_file() else "the silos"
+
+
+def choose_names(where: str, names: list[str], choice: Choice, taken: list[str]) -> list[str]:
+    """The columns that may become features, in their order.
+
+    Raises
+    ------
+    FedskewError
+        A column to use or to leave out does not exist, or is the label or the party.
+    """
+    there = set(names)
+    for what, wanted in (("feature", choice.features or ()), ("column to drop", choice.drop)):
+        for name in wanted:
+            if name not in there:
+                raise FedskewError(f"{where}: has no {what} {name!r}; {choices(name, names)}")
+            if name in taken:
+                raise FedskewError(f"{where}: {name!r} is the label or the party; it can be neither used nor dropped")
+    known, left_out = set(choice.features or names), {*taken, *choice.drop}
+    return [name for name in names if name in known and name not in left_out]
+
+
+def _column(where: str, names: list[str], what: str, name: str | None) -> str:
+    if name is None:
+        shown = ", ".join(repr(other) for other in names[:20])
+        raise FedskewError(f"{where}: say which column is the {what} with --{what}. There are: {shown}")
+    if name not in names:
+        raise FedskewError(f"{where}: has no {what} column {name!r}; {choices(name, names)}")
+    return name
+
+
+def _check_same_columns(tables: list[Table], needed: list[str]) -> None:
+    """Every silo must hold the columns that most silos hold; a file that does not is named with its column."""
+    held = [frozenset(table.frame.columns) & frozenset(needed) for table in tables]
+    usual, _ = Counter(held).most_common(1)[0]
+    model = next(table for table, columns in zip(tables, held, strict=True) if columns == usual)
+    for table, columns in zip(tables, held, strict=True):
+        if columns == usual:
+            continue
+        lacking = [name for name in needed if name in usual and name not in columns]
+        extra = [name for name in needed if name in columns and name not in usual]
+        if lacking:
+            known = choices(lacking[0], table.frame.columns)
+            raise FedskewError(f"{table.name}: has no column {lacking[0]!r}, which {model.name} has; {known}")
+        if extra:
+            advice = f"leave it out with --drop {extra[0]}"
+            raise FedskewError(f"{table.name}: has a column {extra[0]!r}, which {model.name} has not; {advice}")
+
+
+def _merge(frames: "list[pl.DataFrame]", names: list[str], named: set[str | None]) -> "pl.DataFrame":
+    """Rows of all silos one below the other; a column of several types becomes float64 or text.
+
+    Columns of names (label, party) become text where whole numbers meet floats, so that 1 and 1.0 stay one name.
+    """
+    import polars as pl
+
+    if len(frames) == 1:
+        return frames[0].select(names)
+    merged = []
+    for name in names:
+        parts = [frame.get_column(name) for frame in frames]
+        kinds = {part.dtype for part in parts if part.dtype != pl.Null}
+        if len({part.dtype for part in parts}) > 1:
+            kind = _common(kinds, names=name in named)
+            parts = [_as_text(part) if kind == pl.String else part.cast(kind) for part in parts]
+        merged.append(pl.concat(parts))
+    return pl.DataFrame(merged)
+
+
+def _common(kinds: "set[pl.DataType]", *, names: bool) -> Any:
+    import polars as pl
+
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if all(kind.is_integer() for kind in kinds):
+        return pl.Int128
+    return pl.Float64 if all(kind.is_numeric() for kind in kinds) and not names else pl.String
+
+
+def _as_text(part: "pl.Series") -> "pl.Series":
+    import polars as pl
+
+    if part.dtype.is_nested() or part.dtype in {pl.Binary, pl.Object}:
+        return pl.Series(part.name, [None if value is None else str(value) for value in part.to_list()], pl.String)
+    return part.cast(pl.String)
+
+
+def _gather_arrays(
+    arrays: list[tuple[str | None, Arrays]], options: Options, choice: Choice, findings: tuple[Finding, ...]
+) -> Gathered:
+    import polars as pl
+
+    first = arrays[0][1]
+    shape = first.features.shape[1:]
+    for _, data in arrays:
+        if data.features.shape[1:] != shape:
+            raise FedskewError(
+                f"{data.name}: its rows have the shape {data.features.shape[1:]}, those of {first.name} have {shape}"
+            )
+    named = arrays[0][0] is not None and options.party is None and all(data.party is None for _, data in arrays)
+    silos = tuple(str(name) for name, _ in arrays) if named else ()
+    parts = [data.party for _, data in arrays]
+    party = None if any(part is None for part in parts) else np.concatenate([p for p in parts if p is not None])
+    if named:
+        party = np.repeat(np.array(silos), [len(data.labels) for _, data in arrays])
+    features = first.features if len(arrays) == 1 else np.concatenate([data.features for _, data in arrays])
+    labels = first.labels if len(arrays) == 1 else np.concatenate([data.labels for _, data in arrays])
+    shaped = shape_features(features, options.modality, first.name)
+    names = array_names(shaped) if shaped.ndim == 2 else []
+    by_member = choice.features is not None and choice.features[0] in first.members
+    kept = choose_names(first.name, names, Choice(None if by_member else choice.features, choice.drop), [])
+    test = None
+    if len(arrays) == 1 and first.test is not None:
+        test = _gather_arrays([(None, first.test)], options, choice, ())
+    series = pl.Series(options.label or "y", labels)
+    parties = None if party is None else pl.Series(options.party or "party", party)
+    return Gathered(
+        first.name, series, parties, tuple(kept), None, shaped, silos, findings, test=test, members=first.members
+    )
+
+
+def array_names(matrix: NDArray[Any]) -> list[str]:
+    """Names for the columns of a matrix that has none: x0, x1, …"""
+    return [f"x{i}" for i in range(matrix.shape[1])]

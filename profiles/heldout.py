@@ -1,0 +1,82 @@
+"""The held-out test table, in the columns, categories and names of the training one."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.coding import Coded, align, bin_target, code_names, numeric_target, skipped
+from fedskew.profiles.columns import encode_test
+from fedskew.profiles.errors import FedskewError, choices
+from fedskew.profiles.gathering import Choice, Gathered, array_names, gather
+from fedskew.profiles.matrices import take_columns
+from fedskew.profiles.partitions import Column, Finding, Holdout
+from fedskew.profiles.readers.base import Options
+
+
+def gather_test(test: Any, data: Gathered, options: Options, choice: Choice) -> Gathered:
+    """The held-out table, read as the training one; its party column is used where it is there."""
+    by_member = choice.features if data.array is not None and set(choice.features or ()) <= {*data.members} else None
+    found = gather(test, replace(options, party_required=False), Choice(by_member, ()), "the test table")
+    if (found.table is None) != (data.table is None):
+        raise FedskewError(f"{found.where}: the test data and {data.where} must both be tables or both be arrays")
+    return found
+
+
+def encode_holdout(
+    test: Gathered, data: Gathered, columns: tuple[Column, ...], labels: Coded, party_names: tuple[str, ...]
+) -> tuple[Holdout, tuple[str, ...], list[Finding]]:
+    """The held-out rows in the codes of the training ones, the classes of both, and what was noticed."""
+    where = f"{test.where}: " if test.where.startswith("the ") else f"test {test.where}: "
+    codes, names = _test_labels(test, labels)
+    missing = codes < 0
+    findings = skipped(missing, "label", np.full(len(missing), -1), (), where)
+    places = np.flatnonzero(~missing)
+    if not len(places):
+        raise FedskewError(f"{test.where}: no row of the test data has a label; at least one is needed")
+    if test.table is not None:
+        there = set(test.table.columns)
+        for column in columns:
+            if column.name not in there:
+                known = choices(column.name, test.table.columns)
+                raise FedskewError(f"{test.where}: has no column {column.name!r}, which {data.where} has; {known}")
+        matrix, noticed = encode_test(test.table[places], columns)
+        findings += noticed.findings(where)
+    else:
+        assert test.array is not None
+        assert data.array is not None
+        if test.array.shape[1:] != data.array.shape[1:]:
+            shape, wanted = test.array.shape[1:], data.array.shape[1:]
+            raise FedskewError(
+                f"{test.where}: the rows of the test data have the shape {shape}, those to train have {wanted}"
+            )
+        if test.array.ndim == 4 and test.array.dtype != data.array.dtype:
+            raise FedskewError(f"{test.where}: test images are {test.array.dtype}, those to train {data.array.dtype}")
+        matrix = test.array[places]
+        if matrix.ndim == 2:
+            matrix = take_columns(matrix, array_names(data.array), columns)
+    party, more = _test_party(test, places, party_names, where)
+    return Holdout(matrix, codes[places], party), names, findings + more
+
+
+def _test_labels(test: Gathered, labels: Coded) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Codes of the test labels, and the training classes with those that only the test data know appended."""
+    if labels.edges is not None:
+        return bin_target(numeric_target(test.label, test.where), labels.edges).codes, labels.names
+    return align(code_names(test.label, "label", test.where, guard=False), labels.names)
+
+
+def _test_party(
+    test: Gathered, places: NDArray[np.int64], names: tuple[str, ...], where: str
+) -> tuple[NDArray[np.int32] | None, list[Finding]]:
+    if test.party is None:
+        return None, []
+    codes, everything = align(code_names(test.party, "party", test.where, guard=False), names)
+    codes = codes[places]
+    strange = int(((codes < 0) | (codes >= len(names))).sum())
+    if not strange:
+        return codes.astype(np.int32), []
+    new = everything[len(names) :]
+    text = f"{where}{strange} rows are of no party of the training data {list(new[:5])}; its parties are not used"
+    return None, [Finding(code="unknown_test_party", severity="mild", text=text, parties=(), count=strange)]

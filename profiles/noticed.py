@@ -1,0 +1,75 @@
+"""What reading noticed about columns, gathered by kind and told in one finding each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fedskew.profiles.partitions import Finding
+
+
+@dataclass(slots=True)
+class Noticed:
+    """What encoding noticed, gathered by column and told in one finding a kind."""
+
+    rows: int
+    unused: dict[str, str] = field(default_factory=dict)
+    strays: dict[str, str] = field(default_factory=dict)
+    leaks: list[str] = field(default_factory=list)
+    kept_leaks: list[str] = field(default_factory=list)
+    missing: dict[str, int] = field(default_factory=dict)
+    non_finite: dict[str, int] = field(default_factory=dict)
+    rest: dict[str, int] = field(default_factory=dict)
+
+    def findings(self, where: str = "") -> Iterator[Finding]:
+        """One finding a kind; ``where`` begins each text."""
+        for name, reason in self.unused.items():
+            yield Finding(
+                code="unused_column", severity="mild", text=f"{where}column {name!r} is not used: {reason}", count=1
+            )
+        for name, reason in self.strays.items():
+            text = f"{where}column {name!r} is read as text: {reason}"
+            yield Finding(code="mixed_types", severity="strong", text=text, count=1)
+        if self.leaks:
+            text = (
+                f"{where}not used, since constant within every party and different between parties: {some(self.leaks)}"
+            )
+            yield Finding(code="names_the_party", severity="mild", text=text, count=len(self.leaks))
+        if self.kept_leaks:
+            text = f"{where}used as you asked, but constant within every party and so names it: {some(self.kept_leaks)}"
+            yield Finding(code="names_the_party", severity="strong", text=text, count=len(self.kept_leaks))
+        if self.missing:
+            count = sum(self.missing.values())
+            rule = "numbers become the mean of their column, categories all zero"
+            text = f"{where}{count} missing values ({rule}) in {counted(self.missing)}"
+            severe = max(self.missing.values()) > self.rows / 2
+            yield Finding(code="missing_values", severity="strong" if severe else "mild", text=text, count=count)
+        if self.non_finite:
+            text = f"{where}infinite or too large numbers count as missing: {counted(self.non_finite)}"
+            yield Finding(code="non_finite", severity="mild", text=text, count=sum(self.non_finite.values()))
+        if self.rest:
+            text = f"{where}values of categories that have no feature of their own (all zero): {counted(self.rest)}"
+            yield Finding(code="rare_categories", severity="mild", text=text, count=sum(self.rest.values()))
+
+
+def some(names: list[str]) -> str:
+    """The first five names, and how many more there are.
+
+    Examples
+    --------
+    >>> some(["a", "b"]), some(list("abcdefg"))
+    ("'a', 'b'", "'a', 'b', 'c', 'd', 'e' and 2 more")
+    """
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(repr(name) for name in names[:5]) + more
+
+
+def counted(counts: dict[str, int]) -> str:
+    """The five largest counts with their names.
+
+    Examples
+    --------
+    >>> counted({"a": 1, "b": 3})
+    "'b' (3), 'a' (1)"
+    """
+    worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    more = f" and {len(worst) - 5} more columns" if len(worst) > 5 else ""
+    return ", ".join(f"{name!r} ({count})" for name, count in worst[:5]) + more

@@ -1,0 +1,165 @@
+"""What chance alone gives: tables drawn with both margins fixed, and the tail of a statistic among them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.keyed import generator
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+DRAWS = 9_999  # so that p = (1 + exceedances) / 10,000
+FEWEST = 8  # draws of the largest tables, judged by a t tail
+EXACT = 999  # from so many draws on, p is a count of exceedances; a t tail below
+WORK_NS = 0.5e9  # nanoseconds of drawing a table may cost, by the costs below (measured, one core)
+CELL_NS, ROW_NS, EMPTY_NS = 200.0, 20.0, 4.0  # Patefield per cell; Boyett per row and per cell
+BLOCK_CELLS, CACHE_ROWS = 2_000_000, 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A statistic under chance: ``mean``, and ``draws`` (D,) the values it took, ascending."""
+
+    mean: float
+    draws: Floats
+
+    def p_value(self, observed: float) -> float:
+        """Chance of a value as large as the observed one, above 0 and at most 1.
+
+        With 999 draws or more: (1 + number of draws at or above) / (1 + D). With fewer: Student's t with D - 1 degrees
+        of freedom at (observed - mean) / (sd * sqrt(1 + 1/D)), the prediction of one more draw of a normal statistic;
+        such tables have over a thousand cells, so the statistic is a sum of very many terms.
+
+        References
+        ----------
+        Davison and Hinkley 1997, Bootstrap Methods and their Application, eq. 4.11 (the count);
+        Hahn 1969, J. Quality Technology 1, prediction interval of one further observation (the t tail).
+
+        Examples
+        --------
+        >>> Chance(5.0, np.arange(999.0)).p_value(990)
+        0.01
+        """
+        slack = 1e-9 * max(1.0, abs(observed))  # equal tables must tie in spite of rounding
+        if len(self.draws) >= EXACT:
+            above = len(self.draws) - int(np.searchsorted(self.draws, observed - slack))
+            return (1 + above) / (1 + len(self.draws))
+        from scipy.special import stdtr
+
+        spread = float(self.draws.std(ddof=1)) * float(np.sqrt(1 + 1 / len(self.draws)))
+        if spread <= slack:
+            return 1.0 if observed <= self.mean + slack else 1 / (1 + len(self.draws))
+        return max(1e-300, float(stdtr(len(self.draws) - 1, -(observed - self.mean) / spread)))
+
+
+def draws_for(rows: int, cells: int) -> int:
+    """How many tables to draw: 9,999 where that is cheap, fewer for large tables, at least 8; from sizes only.
+
+    Examples
+    --------
+    >>> draws_for(rows=200, cells=100), draws_for(rows=10**6, cells=10**7)
+    (9999, 8)
+    """
+    cost = min(CELL_NS * cells, ROW_NS * rows + EMPTY_NS * cells)
+    return int(np.clip(WORK_NS / max(cost, 1.0), FEWEST, DRAWS))
+
+
+def chance_tables(by_party: Counts, by_class: Counts, draws: int, key: str) -> Iterator[Counts]:
+    """Draw tables uniformly among all assignments of the rows with these margins, in blocks (d, P, K).
+
+    Parameters
+    ----------
+    by_party, by_class : (P,) and (K,) positive margins with the same sum
+    draws : how many tables in all
+    key : names the purpose, so that the same margins give the same tables
+
+    References
+    ----------
+    Patefield 1981, Applied Statistics 30, algorithm AS 159; Boyett 1979, algorithm AS 144.
+    """
+    cells = len(by_party) * len(by_class)
+    rng = generator("chance tables", key)
+    if cells > BLOCK_CELLS:
+        for _ in range(draws):
+            yield _dealt(by_party, by_class, rng)
+        return
+    from scipy.stats import random_table
+
+    law = random_table(by_party, by_class)
+    boyett = ROW_NS * int(by_party.sum()) + EMPTY_NS * cells < CELL_NS * cells
+    block = max(1, min(draws, BLOCK_CELLS // cells))
+    for start in range(0, draws, block):
+        size = min(block, draws - start)
+        tables = law.rvs(size, method="boyett" if boyett else "patefield", random_state=rng)
+        yield np.asarray(tables).astype(np.int64, copy=False).reshape(size, len(by_party), len(by_class))
+
+
+def _dealt(by_party: Counts, by_class: Counts, rng: np.random.Generator) -> Counts:
+    """One table (1, P, K): the labels, shuffled, are dealt party by party, which stays in cache.
+
+    References
+    ----------
+    Rao 1961, Sankhya A 23; Sandelius 1962, J. Royal Statistical Society B 24 (shuffling by random buckets).
+    """
+    labels = np.repeat(np.arange(len(by_class), dtype=np.int32), by_class)
+    ends = np.array([len(labels)])
+    if len(labels) > CACHE_ROWS:
+        bucket = rng.integers(256, size=len(labels), dtype=np.uint8)
+        labels = labels[np.argsort(bucket, kind="stable")]
+        ends = np.cumsum(np.bincount(bucket, minlength=256))
+    for start, stop in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
+        rng.shuffle(labels[start:stop])
+    first = np.repeat(np.arange(len(by_party)) * len(by_class), by_party)
+    table = np.bincount(first + labels, minlength=len(by_party) * len(by_class))
+    return table.reshape(1, len(by_party), len(by_class))
+
+
+def chance_of(
+    by_party: Counts, by_class: Counts, statistic: Callable[[Counts], Floats], key: str, draws: int | None = None
+) -> Chance:
+    """The law of a statistic of the table under fixed margins.
+
+    Margins are sorted first, so the answer cannot depend on the order of parties or classes; the statistic must not
+    either.
+
+    Parameters
+    ----------
+    by_party, by_class : (P,) and (K,) margins; zeros are left out
+    statistic : from (d, P, K) int64 tables to (d,) values
+    key : see :func:`chance_tables`
+    draws : how many; :func:`draws_for` where not given
+
+    Examples
+    --------
+    >>> two = np.array([1, 1])
+    >>> law = chance_of(two, two, lambda tables: tables[:, 0, 0].astype(float), "example")
+    >>> sorted(set(law.draws.tolist())), round(law.mean, 1)
+    ([0.0, 1.0], 0.5)
+    """
+    rows, columns = np.sort(by_party[by_party > 0])[::-1], np.sort(by_class[by_class > 0])[::-1]
+    count = draws or draws_for(int(rows.sum()), len(rows) * len(columns))
+    values = np.concatenate([statistic(tables) for tables in chance_tables(rows, columns, count, key)])
+    return Chance(float(values.mean()), np.sort(values))
+
+
+def xlogx_table(largest: int) -> Floats:
+    """The values n ln n for n = 0 to ``largest``, to be looked up: (largest + 1,) float64.
+
+    Examples
+    --------
+    >>> xlogx_table(2).round(3).tolist()
+    [0.0, 0.0, 1.386]
+    """
+    n = np.arange(largest + 1, dtype=np.float64)
+    return n * np.log(np.maximum(n, 1.0))
+
+
+def xlogx(values: NDArray[Any], table: Floats | None = None) -> Floats:
+    """The value of n ln n with 0 ln 0 = 0, elementwise; from the look-up table where one is given."""
+    if table is not None:
+        return np.asarray(table[values])
+    return np.asarray(values * np.log(np.where(values > 0, values, 1.0)))

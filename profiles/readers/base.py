@@ -1,0 +1,144 @@
+"""What a reader is: a value that turns one file into a named table or into arrays."""
+
+import difflib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import NDArray
+
+from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
+from fedskew.profiles.partitions import Finding
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING_NAMES = ("", "null", "NULL", "nan", "NaN")
+"""Texts that mean "no label" or "no party"; ``NA`` and ``None`` may be names there, so they are not among them."""
+MISSING_VALUES = (*MISSING_NAMES, "NA", "N/A", "n/a", "None", "?")
+"""Texts that mean "no value" in a feature column, in every format that stores text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a person wants the files read; ``label``, ``party`` and ``features`` name members of an npz as well.
+
+    A test table may lack the party (``party_required`` is False).
+    """
+
+    label: str | None = None
+    party: str | None = None
+    features: tuple[str, ...] | None = None
+    modality: Literal["tabular", "image"] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    on_bad_row: Literal["error", "skip"] = "error"
+    party_required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Named columns of one file or frame; ``name`` is what messages call it."""
+
+    name: str
+    frame: "pl.DataFrame"
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """Features, labels and perhaps parties of one file as arrays of N rows each; ``test`` is the held-out part."""
+
+    name: str
+    features: NDArray[Any]
+    labels: NDArray[Any]
+    party: NDArray[Any] | None = None
+    test: "Arrays | None" = None
+    members: tuple[str, ...] = ()
+    column_names: tuple[str, ...] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+Loaded = Table | Arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One file format: what it is called, the endings of its files, and the function that reads one."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, Options], Loaded]
+
+
+def check_file(path: Path) -> int:
+    """The size in bytes of a regular file that can be read.
+
+    Raises
+    ------
+    FedskewError
+        There is no such file, or it is a folder, a pipe, a device or empty.
+    EnvironmentFaultError
+        There is no permission to read it.
+    """
+    try:
+        status = path.stat()  # follows links; a loop is an OSError
+    except FileNotFoundError:
+        raise FedskewError(f"{path}: no such file or folder{_neighbour(path)}") from None
+    except PermissionError:
+        raise EnvironmentFaultError(f"{path}: permission denied") from None
+    except (OSError, ValueError) as fault:  # ValueError: a NUL in the name
+        raise FedskewError(f"{path}: cannot be opened ({getattr(fault, 'strerror', None) or fault})") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise FedskewError(f"{path}: is a folder; a file is needed here")
+    if not stat.S_ISREG(status.st_mode):
+        raise FedskewError(f"{path}: is a pipe, socket or device; only regular files can be read. Save it to a file")
+    if not os.access(path, os.R_OK):
+        raise EnvironmentFaultError(f"{path}: permission denied")
+    if status.st_size == 0:
+        raise FedskewError(f"{path}: the file is empty")
+    return status.st_size
+
+
+def check_memory(path: Path, needed: int) -> None:
+    """Refuse to load what declares more bytes than this machine has left.
+
+    Raises
+    ------
+    EnvironmentFaultError
+        ``needed`` exceeds the memory that is available.
+    """
+    available = available_memory()
+    if needed > available:
+        gib = 2.0**30
+        raise EnvironmentFaultError(
+            f"{path}: needs about {needed / gib:.1f} GiB of memory and {available / gib:.1f} GiB are available; "
+            "use a part of the rows or columns, or a larger machine"
+        )
+
+
+def available_memory() -> int:
+    """Bytes of memory that can still be used: of the machine or of its control group, whichever is less."""
+    known = [2**34]  # 16 GiB where the system does not say
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        known = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable")] or known
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        if limit != "max":
+            known.append(max(int(limit) - used, 0))
+    except (OSError, ValueError):
+        pass  # not Linux, or an older kind of control group
+    return min(known)
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        names = os.listdir(path.parent)  # noqa: PTH208 - names, not paths
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,31 @@
+"""A folder of silos: one file each, named by its stem."""
+
+from pathlib import Path
+
+from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
+from fedskew.profiles.noticed import some
+from fedskew.profiles.partitions import Finding
+
+
+def list_silos(folder: Path, suffixes: frozenset[str]) -> tuple[list[Path], tuple[Finding, ...]]:
+    """The readable files of a folder in the order of their names; others are named in a finding.
+
+    Raises
+    ------
+    FedskewError
+        No file of the folder can be read.
+    EnvironmentFaultError
+        There is no permission to list it.
+    """
+    try:
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
+    except PermissionError:
+        raise EnvironmentFaultError(f"{folder}: permission denied") from None
+    silos = [entry for entry in entries if entry.suffix.lower() in suffixes and not entry.is_dir()]
+    others = [entry.name for entry in entries if entry not in set(silos)]
+    if not silos:
+        raise FedskewError(f"{folder}: holds no readable file; endings that are read: {', '.join(sorted(suffixes))}")
+    if not others:
+        return silos, ()
+    text = f"{folder.name}: not read, {some(others)}"
+    return silos, (Finding(code="ignored_file", severity="mild", text=text, count=len(others)),)

@@ -1,0 +1,62 @@
+"""Parquet and Arrow IPC files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.readers.base import Options, Reader, Table, check_file, check_memory
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MAGIC = {".parquet": b"PAR1", ".pq": b"PAR1"}  # Arrow's stream form has no magic
+VALUE_BYTES = 8
+
+
+def read_columnar(path: Path, options: Options) -> Table:  # noqa: ARG001 - no option concerns it
+    """Read a Parquet or Arrow (IPC, Feather) file with the types it declares.
+
+    Raises
+    ------
+    FedskewError
+        The file is cut, is not of this format, or holds no columns.
+    EnvironmentFaultError
+        It declares more values than memory can hold.
+    """
+    check_file(path)
+    magic = MAGIC.get(path.suffix.lower())
+    with path.open("rb") as file:
+        if magic and file.read(4) != magic:
+            raise FedskewError(f"{path}: is not a Parquet file (it does not begin with PAR1)")
+    import polars as pl
+
+    try:
+        rows, names = _declared(path)
+        check_memory(path, rows * len(names) * VALUE_BYTES)
+        frame = _scan(path).collect()
+    except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as fault:
+        reason = (str(fault).splitlines() or ["unknown reason"])[0]
+        raise FedskewError(f"{path}: cannot be read ({reason:.120}); is it cut or of another format?") from None
+    if not names:
+        raise FedskewError(f"{path}: holds no columns")
+    return Table(str(path), frame)
+
+
+def _scan(path: Path) -> "pl.LazyFrame":
+    import polars as pl
+
+    if path.suffix.lower() in MAGIC:
+        return pl.scan_parquet(path, glob=False)
+    with path.open("rb") as file:
+        stream = file.read(6) != b"ARROW1"
+    return pl.read_ipc_stream(path).lazy() if stream else pl.scan_ipc(path)
+
+
+def _declared(path: Path) -> tuple[int, list[str]]:
+    import polars as pl
+
+    scan = _scan(path)
+    return int(scan.select(pl.len()).collect().item()), scan.collect_schema().names()
+
+
+COLUMNAR = Reader("Parquet or Arrow", (".parquet", ".pq", ".arrow", ".feather", ".ipc"), read_columnar)

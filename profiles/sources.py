@@ -1,0 +1,152 @@
+"""A source between reading and partitioning: its labels and parties row by row, in the order of the files."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.coding import Coded, code_labels, code_names, numeric_target
+from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.gathering import Choice, Gathered, gather
+from fedskew.profiles.heldout import gather_test
+from fedskew.profiles.partitions import Partition, make_partition, ordered_names
+from fedskew.profiles.readers.base import Options
+from fedskew.profiles.table import _partition
+
+_BLOCK = 1 << 20
+_OPTIONS = ("label", "party", "modality", "delimiter", "encoding", "on_bad_row")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Everything read from the files, before rows are given to parties.
+
+    Row numbers count the rows of the files from 0, in the order they are read: a bad row that was skipped does not
+    count, a row without a label does.
+    """
+
+    data: Gathered
+    held_out: Gathered | None
+    choice: Choice
+    task: Any
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, those without a label included."""
+        return len(self.data.label)
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which rows have a label, (rows,) bool."""
+        return np.asarray(self._labels().codes >= 0)
+
+    @property
+    def test_places(self) -> NDArray[np.int64]:
+        """Rows of the held-out table that have a label; none where there is no such table."""
+        if self.held_out is None:
+            return np.empty(0, np.int64)
+        label, where = self.held_out.label, self.held_out.where
+        if self._labels().edges is not None:
+            return np.flatnonzero(~np.isnan(numeric_target(label, where)))
+        return np.flatnonzero(code_names(label, "label", where, guard=False).codes >= 0)
+
+    def unpartitioned(self, *, features: bool) -> tuple[Partition, NDArray[np.int64]]:
+        """The rows that have a label as one party ``all``, and their row numbers; with no features unless asked."""
+        if features:
+            everything = replace(self.data, party=None, silos=())
+            found = _partition(everything, None, self.choice, self.task, partitioned=False)
+            return found, np.flatnonzero(self._labels().codes >= 0)
+        labels = self._labels()
+        places = np.flatnonzero(labels.codes >= 0)
+        if not len(places):
+            raise FedskewError(f"{self.data.where}: no row has a label")
+        blank = np.zeros((len(places), 0), np.float32)
+        everyone = np.zeros(len(places), np.int32)
+        codes = labels.codes[places]
+        return make_partition(blank, codes, everyone, class_names=labels.names, party_names=("all",)), places
+
+    def parties(self) -> tuple[NDArray[np.int32], tuple[str, ...]] | None:
+        """Party codes by row, -1 where there is none, and the names; None if the source names no parties."""
+        if self.data.party is None:
+            return None
+        coded = code_names(self.data.party, "party", self.data.where, guard=not self.data.silos)
+        return coded.codes.astype(np.int32), coded.names
+
+    def partitioned(self, codes: NDArray[np.int32], names: tuple[str, ...]) -> Partition:
+        """The Partition in which each row belongs to the party with its code; negative: to none.
+
+        Parameters
+        ----------
+        codes : (rows,) party codes
+        names : in their one true order, those of parties without rows too
+        """
+        import polars as pl
+
+        # Rows without a label are left out, and counted, for that reason; they need not lack a party as well.
+        unlabelled = ~self.labelled
+        codes = np.where((codes < 0) & unlabelled, 0, codes)
+        series = pl.Series("party", [*names, None])[np.where(codes < 0, len(names), codes)]
+        assigned = replace(self.data, party=series, silos=names)
+        result = _partition(assigned, self.held_out, self.choice, self.task, partitioned=False)
+        if result.party_names != ordered_names(names):
+            raise FedskewError("party names must differ in more than outer spaces and must not mean a missing value")
+        return result
+
+    def _labels(self) -> Coded:
+        return code_labels(self.data.label, self.data.where, self.task)
+
+
+def open_source(source: Any, reading: dict[str, Any]) -> Source:
+    """Read everything a source holds, with the options of ``read_table``.
+
+    Parameters
+    ----------
+    source : see ``read_table``
+    reading : options by name; those that are None or empty count as not given
+
+    Raises
+    ------
+    FedskewError
+        The source cannot be read, a column does not exist, or an option is unknown.
+    """
+    given = {name: value for name, value in reading.items() if value is not None and value not in ("", (), [])}
+    features, drop = given.pop("features", None), given.pop("drop", ())
+    test, task = given.pop("test", None), given.pop("task", None)
+    unknown = [name for name in given if name not in _OPTIONS]
+    if unknown:
+        raise FedskewError(f"there is no reading option {unknown[0]!r}")
+    choice = Choice(None if features is None else _texts(features), _texts(drop))
+    options = Options(features=choice.features, **given)
+    data = gather(source, options, choice)
+    held_out = data.test if test is None else gather_test(test, data, options, choice)
+    return Source(data, held_out, choice, task)
+
+
+def hash_of(paths: Sequence[str | Path]) -> str:
+    """SHA-256 over the bytes of files and, for folders, of the names and bytes of all files in them.
+
+    Raises
+    ------
+    FedskewError
+        A file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in map(Path, paths):
+        for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+            try:
+                name = file.relative_to(path).as_posix() if path.is_dir() else ""
+                digest.update(f"{name}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
+                with file.open("rb") as stream:
+                    while block := stream.read(_BLOCK):
+                        digest.update(block)
+            except OSError as fault:
+                raise FedskewError(f"{file}: cannot be read ({fault.strerror}); is the data still there?") from None
+    return digest.hexdigest()
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,59 @@
+"""The profile of a partition: every measure, and which skew prevails."""
+
+from fedskew.profiles.concept import concept_skew
+from fedskew.profiles.feature import feature_skew
+from fedskew.profiles.hygiene import hygiene
+from fedskew.profiles.label import label_skew
+from fedskew.profiles.measures import measure_all
+from fedskew.profiles.partitions import Partition
+from fedskew.profiles.prevailing import prevailing
+from fedskew.profiles.quantity import quantity_skew
+from fedskew.profiles.records import Profile
+
+
+def profile(partition: Partition) -> Profile:
+    """Profile a partition: label, quantity, feature and concept skew beyond chance, and which one prevails.
+
+    Parameters
+    ----------
+    partition : from ``read_table`` or ``make_partition``
+
+    Returns
+    -------
+    Profile : frozen; :meth:`Profile.to_json` writes the stable keys
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedskew.profiles import make_partition
+    >>> toy = make_partition(np.zeros((40, 1)), ["x"] * 20 + ["y"] * 20, ["a"] * 20 + ["b"] * 20)
+    >>> found = profile(toy)
+    >>> found.prevailing.kind, found.label.skew, found.parties, found.rows
+    ('label_count', 1.0, 2, 40)
+    """
+    label = label_skew(partition)
+    quantity = quantity_skew(partition, label)
+    feature, concept = feature_skew(partition), concept_skew(partition)
+    width = 1
+    for size in partition.features.shape[1:]:
+        width *= int(size)
+    shape = tuple(int(size) for size in partition.features.shape[1:])
+    return Profile(
+        parties=partition.parties,
+        rows=partition.rows,
+        classes=partition.classes,
+        features=width,
+        party_names=partition.party_names,
+        class_names=partition.class_names,
+        modality=partition.modality,
+        task="classification" if partition.target is None else "regression",
+        label=label,
+        quantity=quantity,
+        feature=feature,
+        concept=concept,
+        prevailing=prevailing(label, quantity, feature, concept),
+        hygiene=hygiene(partition),
+        counts=tuple(tuple(row) for row in partition.counts.tolist()),
+        image_shape=(shape[0], shape[1], shape[2]) if len(shape) == 3 else None,
+        measures=measure_all(partition.counts),
+    )

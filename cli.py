@@ -1,21 +1,17 @@
 """The command line: parse, call one library function, show or write what it returns."""
 
-import json
 import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fedskew.engine import Progress
+    from fedskew.engine import Validation
     from fedskew.profiles import Partition, Profile
 
 app = typer.Typer(
@@ -88,14 +84,6 @@ Seed = Annotated[int, typer.Option(help="Base of every random choice.", rich_hel
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.", rich_help_panel=OUT)]
 
 
-class Record(Protocol):
-    """Anything with a JSON form."""
-
-    def to_json(self) -> str:
-        """One JSON document."""
-        ...
-
-
 @app.command()
 def profile(
     source: Sources = None,
@@ -114,10 +102,9 @@ def profile(
     quiet: Quiet = False,
 ) -> None:
     """Measure how skewed the silos are, beyond what chance gives at these sizes."""
-    from fedskew.profiles import profile as run
+    from fedskew.advisor.delivery import deliver
 
-    found = run(_read(source, locals()))
-    _deliver(found, json_, quiet=quiet)
+    deliver(_profile(_read(source, locals())), json_, quiet=quiet)
 
 
 @app.command()
@@ -150,10 +137,11 @@ def recommend(
     SOURCE may also be a profile that `fedskew profile --json` wrote.
     """
     from fedskew.advisor import recommend as run
+    from fedskew.advisor.delivery import deliver
 
     options = locals()
     found = _written_profile(source) or _profile(_read(source, options))
-    _deliver(run(found, **_constraints(options)), json_, quiet=quiet)
+    deliver(run(found, **_constraints(options)), json_, quiet=quiet)
 
 
 @app.command()
@@ -190,6 +178,7 @@ def validate(
 ) -> None:
     """Train all candidates in short paired runs and return a verdict on the recommended one."""
     from fedskew.advisor import recommend as choose
+    from fedskew.advisor.delivery import deliver, watching
     from fedskew.engine import validate as run
 
     options = locals()
@@ -197,9 +186,10 @@ def validate(
     partition = _read(source, options)
     if recommended is None:
         recommended = choose(_profile(partition), **_constraints(options)).algorithm
-    with _watching(json_, quiet=quiet) as progress:
+    with watching(json_, quiet=quiet) as progress:
         found = run(partition, recommended=recommended, progress=progress, **training)
-    _deliver(found, json_, quiet=quiet, complete=found.verdict.kind != "all_failed")
+    deliver(found, json_, quiet=quiet)
+    _leave(found)
 
 
 @app.command()
@@ -244,18 +234,89 @@ def advise(
     """Do all three: profile the silos, recommend an algorithm, and check the advice on your data."""
     from fedskew.advisor import advise as run
     from fedskew.advisor import demo_partition
+    from fedskew.advisor.delivery import deliver, watching
 
     options = locals()
     training = _training(options)
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
     partition = demo_partition() if demo else _read(source, options)
-    with _watching(json_, quiet=quiet) as progress:
+    with watching(json_, quiet=quiet) as progress:
         found = run(
             partition, validated=not no_validate, constraints=_constraints(options), progress=progress, **training
         )
-    failed = found.validation is not None and found.validation.verdict.kind == "all_failed"
-    _deliver(found, json_, quiet=quiet, complete=not failed)
+    deliver(found, json_, quiet=quiet)
+    _leave(found.validation)
+
+
+@app.command()
+def partition(
+    source: Sources = None,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="INDEX.json", help="The index file to write (.json or .npz).")
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(help="Name, alias, or several joined by +; --list shows all.")
+    ] = "label_dirichlet",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any parameter of the strategy.")
+    ] = None,
+    num_partitions: Annotated[int | None, typer.Option(help="Number of parties.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Dirichlet concentration of the labels.")] = None,
+    quantity_beta: Annotated[float | None, typer.Option(help="Dirichlet concentration of the party sizes.")] = None,
+    classes_per_party: Annotated[int | None, typer.Option(help="Classes a party holds.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Level of the feature noise.")] = None,
+    min_partition_size: Annotated[int | None, typer.Option(help="Fewest rows of a party.")] = None,
+    write_silos: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write one file a party.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show all strategies and their parameters.")] = False,
+    label: Label = None,
+    party: Party = None,
+    drop: Drop = None,
+    features: Features = None,
+    test: Test = None,
+    task: Task = None,
+    modality: Modality = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    on_bad_row: OnBadRow = "error",
+    json_: Json = None,
+    seed: Seed = 42,
+    quiet: Quiet = False,
+) -> None:
+    """Split a table into parties of known skew, by any strategy of NIID-Bench and others; writes an index file."""
+    from fedskew.advisor.delivery import deliver
+    from fedskew.profiles.partitioning import partition_source
+    from fedskew.profiles.simulate import describe_strategies
+
+    options = locals()
+    if list_:
+        typer.echo(describe_strategies())
+        return
+    if not source or out is None:
+        raise _wrong("give a SOURCE and --out INDEX.json (or --list to see the strategies)")
+    names = ("num_partitions", "alpha", "quantity_beta", "noise", "min_partition_size")
+    parameters = {name: str(options[name]) for name in names if options[name] is not None}
+    if classes_per_party is not None:
+        parameters["num_classes_per_partition"] = str(classes_per_party)
+    parameters |= dict(_pair(text) for text in set_ or [])
+    made = partition_source(
+        source, strategy, out, seed=seed, parameters=parameters, write_silos=write_silos, reading=_reading(options)
+    )
+    deliver(made, json_, quiet=quiet)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise _wrong(f"--set {text!r} is not of the form KEY=VALUE, such as alpha=0.1")
+    return name.strip(), value.strip()
+
+
+def _leave(found: "Validation | None") -> None:
+    """Exit with code 1 where no candidate succeeded."""
+    if found is not None and found.verdict.kind == "all_failed":
+        raise typer.Exit(1)
 
 
 def main() -> None:
@@ -313,11 +374,16 @@ def _read(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition":
 
     if not source:
         raise _wrong("no SOURCE given: name a file, silo files or a folder (or use `fedskew advise --demo`)")
+    return read_table(source[0] if len(source) == 1 else source, **_reading(options))
+
+
+def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of ``read_table`` as given on the command line."""
     how: dict[str, Any] = {name: options[name] for name in READING}
     for name in ("drop", "features"):
         if options[name] is not None:
             how[name] = tuple(_split(options[name]))
-    return read_table(source[0] if len(source) == 1 else source, **how)
+    return how
 
 
 def _split(text: str) -> list[str]:
@@ -398,71 +464,6 @@ def _hyper(texts: list[str]) -> dict[str, dict[str, float | str]]:
         except ValueError:
             found.setdefault(algorithm.lower(), {})[key] = value.strip()
     return found
-
-
-def _console(json_: str | None) -> "Console":
-    from rich.console import Console
-
-    return Console(stderr=json_ == "-", highlight=False, soft_wrap=False)
-
-
-@contextmanager
-def _watching(json_: str | None, *, quiet: bool) -> Iterator["Callable[[Progress], None] | None"]:
-    """Show a live table while training runs; nothing where nobody watches."""
-    console = _console(json_)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    from rich.live import Live
-
-    from fedskew.advisor.terminal import progress_view
-
-    lines: dict[str, Progress] = {}
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
-
-        def tell(now: "Progress") -> None:
-            lines[now.name] = now
-            live.update(progress_view(lines.values()))
-
-        yield tell
-
-
-def _deliver(record: Any, json_: str | None, *, quiet: bool, complete: bool = True) -> None:
-    """Write the JSON, print the tables, and leave with code 1 where no candidate succeeded."""
-    if json_ == "-":
-        sys.stdout.write(record.to_json() + "\n")
-    elif json_ is not None:
-        _write(Path(json_), record.to_json() + "\n")
-    if not quiet:
-        from fedskew.advisor.terminal import show
-
-        show(_console(json_), record)
-    if not complete:
-        raise typer.Exit(1)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all: temporary file beside it, fsync, rename."""
-    json.loads(text)  # what cannot be read back is a bug here, not at the reader's
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise _cannot_write(path, error) from error
-
-
-def _cannot_write(path: Path, error: OSError) -> Exception:
-    from fedskew.profiles.errors import EnvironmentFaultError
-
-    return EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another --json path")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fedskew.advisor.price import TITLES, cost, parameter_count, traffic
 from fedskew.advisor.situation import Situation
 from fedskew.advisor.tree import LEAVES, Leaf, Step, walk
-from fedskew.profiles.partitions import Modality
-from fedskew.profiles.records import ClassesPerParty, Prevailing, Profile
+from fedskew.engine.plans import default_model
+from fedskew.profiles.records import ClassesPerParty, Prevailing
 from fedskew.profiles.severity import THRESHOLDS
+
+if TYPE_CHECKING:
+    from fedskew.profiles.partitions import Modality
 
 CHEAPEST = "fedavg"
 
@@ -33,16 +37,10 @@ class Constraint:
     apply: Callable[[Situation, tuple[str, ...]], tuple[str, tuple[str, ...]] | None]
 
 
-def default_model(profile: Profile, modality: Modality) -> str:
-    """The paper's model for such rows: its CNN for images of 16 pixels or more, else its MLP."""
-    shape = profile.image_shape
-    return "cnn" if modality == "image" and shape is not None and min(shape[1:]) >= 16 else "mlp"
-
-
 def model_size(situation: Situation) -> tuple[str, int | None]:
     """The model's name and its number of parameters, None where that is not known."""
     profile = situation.profile
-    model = situation.model or default_model(profile, situation.modality)
+    model = situation.model or default_model(profile.image_shape or (profile.features,))
     outputs = 1 if profile.task == "regression" else profile.classes
     return model, parameter_count(model, profile.features, outputs, profile.image_shape)
 
@@ -184,13 +182,13 @@ def _skew_variations(situation: Situation) -> tuple[Variation, ...]:
 def _option_variations(situation: Situation) -> tuple[Variation, ...]:
     other: Modality = "tabular" if situation.modality == "image" else "image"
     size = model_size(situation)[1]
-    stays = replace(situation, modality=other, model=situation.model or model_size(situation)[0])
+    retold = replace(situation, modality=other)
     free = not situation.stateless_clients
     state = "clients could not keep state" if free else "clients could keep state"
     goal = replace(situation, goal="global" if situation.goal == "personal" else "personal")
     norm = replace(situation, has_batchnorm=not situation.has_batchnorm)
     found = [
-        Variation("modality", other, f"the rows were {'images' if other == 'image' else 'a table'}", stays),
+        Variation("modality", other, f"the rows were {'images' if other == 'image' else 'a table'}", retold),
         Variation("stateless_clients", str(free).lower(), state, replace(situation, stateless_clients=free)),
         Variation("goal", goal.goal, f"a {goal.goal} model were wanted", goal),
         Variation(

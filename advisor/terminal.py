@@ -11,8 +11,11 @@ from fedskew.advisor.recommendation import Recommendation
 from fedskew.engine import Progress, Validation, find_algorithm
 from fedskew.engine.records import Candidate, Comparison, Score
 from fedskew.profiles import Profile
+from fedskew.profiles.partitioning import Summary
 from fedskew.profiles.records import Estimate
 
+Shown = Profile | Recommendation | Validation | Advice | Summary
+"""What the terminal can show."""
 MARKS = {"none": ("·", "dim"), "mild": ("!", "yellow"), "strong": ("‼", "bold red")}
 KINDS = {
     "none": "no skew beyond chance",
@@ -220,10 +223,34 @@ def progress_view(lines: Iterable[Progress]) -> Table:
     return table
 
 
-def show(console: Console, record: Profile | Recommendation | Validation | Advice) -> None:
+def partition_view(made: Summary) -> RenderableType:
+    """What was written, and how large the parties are: the largest and the smallest where there are many."""
+    title = Text.assemble(
+        ("Partition  ", "bold"), (made.strategy, "bold cyan"), f", seed {made.seed}, written to {made.index}"
+    )
+    table = _table("party", "rows", "", "classes held")
+    ranked = sorted(made.sizes, key=lambda name: -made.sizes[name])
+    half = MOST // 2
+    shown = list(made.sizes) if len(ranked) <= MOST else [*ranked[:half], *ranked[-half:]]
+    most = max(made.sizes.values(), default=1)
+    for i, name in enumerate(shown):
+        if len(ranked) > MOST and i == half:
+            table.add_row(Text(f"… {len(ranked) - MOST} more", "dim"))
+        bar = Text("━" * round(24 * made.sizes[name] / max(1, most)), "cyan")
+        held = sum(count > 0 for count in made.counts[name])
+        table.add_row(Text(clean(name)), Text(f"{made.sizes[name]:,}"), bar, Text(f"{held} of {len(made.class_names)}"))
+    lines: list[RenderableType] = [title, Text(), table]
+    if made.silos is not None:
+        lines.append(Text(f"Silo files: {made.silos} (read them with {' '.join(made.silo_options)})", "dim"))
+    return Group(*lines)
+
+
+def show(console: Console, record: Shown) -> None:
     """Print a record."""
     if isinstance(record, Profile):
         views = [profile_view(record)]
+    elif isinstance(record, Summary):
+        views = [partition_view(record)]
     elif isinstance(record, Recommendation):
         views = [profile_view(record.profile), recommendation_view(record)]
     elif isinstance(record, Validation):

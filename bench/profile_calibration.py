@@ -32,23 +32,27 @@ class Row:
 def false_alarms(sizes: Counts, classes: int, draws: int, seed: int) -> tuple[float, float, str | None]:
     """Share of IID tables with p < 0.01, mean index, and the reason where the index is null.
 
-    Tables are drawn by shuffling labels, with numpy alone, at equal class counts.
+    Rows of equal class counts are dealt to the parties by numpy's multivariate hypergeometric.
     """
     rng = np.random.default_rng(seed)
-    labels = np.arange(int(sizes.sum())) % classes
-    party = np.repeat(np.arange(len(sizes)), sizes)
-    by_class = np.bincount(labels, minlength=classes)
-    table = np.bincount(party * classes + labels, minlength=len(sizes) * classes).reshape(len(sizes), classes)
-    law = chance_of(sizes, by_class, cell_sum(table), f"calibration {seed}")
+    by_class = np.bincount(np.arange(int(sizes.sum())) % classes, minlength=classes)
+    law = chance_of(sizes, by_class, cell_sum(dealt(rng, sizes, by_class)), f"calibration {seed}")
     alarms, total, reason = 0, 0.0, None
     for _ in range(draws):
-        rng.shuffle(labels)
-        table = np.bincount(party * classes + labels, minlength=len(sizes) * classes).reshape(len(sizes), classes)
-        found = label_index(table, law)
+        found = label_index(dealt(rng, sizes, by_class), law)
         alarms += found.p_value is not None and found.p_value < 0.01
         total += found.skew or 0.0
         reason = reason or found.reason
     return alarms / draws, total / draws, reason
+
+
+def dealt(rng: np.random.Generator, sizes: Counts, by_class: Counts) -> Counts:
+    """Deal rows to parties at random; (P, K)."""
+    left, table = by_class.copy(), np.zeros((len(sizes), len(by_class)), dtype=np.int64)
+    for party, rows in enumerate(sizes):
+        table[party] = rng.multivariate_hypergeometric(left, rows, method="marginals")
+        left = left - table[party]
+    return table
 
 
 def label_dirichlet(
@@ -101,7 +105,10 @@ def capped(parties: int, classes: int, beta: float, *, rows: int, fits: int, cap
 def alarm_rows(draws: int) -> Iterator[Row]:
     """False alarms at the 1 % level over parties, classes, rows and very unequal sizes."""
     settings = [
-        (np.full(parties, rows), classes) for parties in (2, 10, 100) for classes in (2, 10, 100) for rows in (20, 200, 6000)
+        (np.full(parties, rows), classes)
+        for parties in (2, 10, 100)
+        for classes in (2, 10, 100)
+        for rows in (20, 200, 6000)
     ]
     settings += [(np.array(s), k) for s in ([10000, 100, 100, 100], [5000, 20, 20, 20, 20]) for k in (2, 10, 100)]
     for seed, (sizes, classes) in enumerate(settings):
@@ -123,7 +130,9 @@ def recovery_rows(fits: int) -> Iterator[Row]:
                         slack = 3 * np.sqrt(0.05 * 0.95 / fits)  # sampling error of the coverage itself
                         good = abs(ratio - 1) < (0.3 if classes == 2 else 0.15) and cover > 0.90 - slack
                         what = f"beta {beta} {parties}x{classes}x{rows} {'cut' if cut else 'drawn'}"
-                        text = f"median ratio {ratio:.2f}  cover {cover:.2f}  none {none:.2f}  {'clear' if clear else ''}"
+                        text = (
+                            f"median ratio {ratio:.2f}  cover {cover:.2f}  none {none:.2f}  {'clear' if clear else ''}"
+                        )
                         yield Row(what, text, good if clear else cover > 0.90 - slack)
 
 

@@ -2,12 +2,12 @@
 
     OMP_NUM_THREADS=1 python bench/relative_compute.py
 
-Ten parties of 640 random rows, batch 64, two local epochs; algorithms take turns, the least of 7 rounds counts, ratios are
-of the same run.
+Ten parties of 640 random rows, batch 64, two local epochs; algorithms take turns, the least of 7 rounds counts, and
+ratios are of the same run.
 
-Measured in November 2026, on two shared cores under load: MLP on 20 features, FedProx 0.80, SCAFFOLD 0.93, FedNova 0.81;
-128-64 MLP on 784 features, FedProx 1.22, SCAFFOLD 1.20, FedNova 1.09. FedNova's local work is FedAvg's, so such a machine
-does not resolve differences under 20 %, and the price shows the counted figure.
+Measured in November 2026, on two shared cores under load: MLP on 20 features, FedProx 0.80, SCAFFOLD 0.93, FedNova
+0.81; 128-64 MLP on 784 features, FedProx 1.22, SCAFFOLD 1.20, FedNova 1.09. FedNova's local work is FedAvg's, so such
+a machine does not resolve differences under 20 %, and the price shows the counted figure.
 """
 
 import time

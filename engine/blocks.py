@@ -72,6 +72,11 @@ class Block:
             lr=self.optimizer.lr,
         )
 
+    def previous(self, first: int, last: int) -> Tensor:
+        """The parties' last models of lanes first to last, for a penalty; w^t for a party never seen."""
+        part = slice(first, last)
+        return torch.where(self.own["seen"][part] > 0, self.own["previous"][part], self.start[part])
+
 
 def take_step(local: Local, gradient: Tensor, velocity: Tensor, block: Block) -> None:
     """Move ``local.weights`` by one SGD step with the algorithm's two terms; ``gradient`` is used up.

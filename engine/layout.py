@@ -58,8 +58,11 @@ class Layout:
         if choose is None:
             return None
         weights = _mask(choose, self.names, self.layers, self.shapes)
+        buffers = _mask(choose, self.buffer_names, self.buffer_layers, self.buffer_shapes)
+        if bool(weights.all() and buffers.all()):
+            return None
         padding = torch.ones(self.padded - self.size, dtype=torch.bool)
-        return torch.cat([weights, padding]), _mask(choose, self.buffer_names, self.buffer_layers, self.buffer_shapes)
+        return torch.cat([weights, padding]), buffers
 
 
 def layout_of(module: nn.Module) -> Layout:
@@ -90,6 +93,11 @@ def flatten(module: nn.Module, layout: Layout, dtype: torch.dtype) -> tuple[Tens
         row[: layout.size] = torch.cat([by_name[name].detach().reshape(-1).to(dtype) for name in layout.names])
     kept = [buffer.detach().reshape(-1).double() for _, buffer in module.named_buffers()]
     return row, torch.cat(kept) if kept else torch.zeros(0, dtype=torch.float64)
+
+
+def frozen_of(module: nn.Module, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Copies of a network's frozen parameters, by name."""
+    return {name: p.detach().to(dtype, copy=True) for name, p in module.named_parameters() if not p.requires_grad}
 
 
 def _mask(

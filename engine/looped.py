@@ -9,87 +9,122 @@ from torch.func import functional_call
 from fedskew.engine.blocks import Block, Data, output_gradient, take_step
 from fedskew.engine.layout import Layout
 from fedskew.engine.schedule import chunks
+from fedskew.profiles.keyed import seed_of
 
 EVAL_ROWS = 256
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 @dataclass(slots=True)
 class Looped:
-    """A network run lane by lane; ``hidden`` receives the input of its last linear layer."""
+    """A network run lane by lane.
+
+    ``frozen``: frozen parameters by name, for each seed that runs. ``hidden`` receives the input of the ``last`` linear
+    layer, the representation that MOON compares. A batch of a single row has no variance, so BatchNorm layers take
+    their running statistics for it and leave them as they are: the step still counts.
+    """
 
     layout: Layout
     module: nn.Module
+    frozen: tuple[dict[str, Tensor], ...]
     hidden: list[Tensor] = field(default_factory=list)
+    last: nn.Linear | None = None
+    norms: list[nn.Module] = field(default_factory=list)
     lanes: int = 1
 
     def __post_init__(self) -> None:
-        """Watch the last linear layer: its input is the representation that MOON compares."""
-        last = [part for part in self.module.modules() if isinstance(part, nn.Linear)]
-        if last:
-            last[-1].register_forward_pre_hook(self._keep)
+        """Find the BatchNorm layers, and the last linear one, whose input is watched."""
+        for part in self.module.modules():
+            if isinstance(part, nn.Linear):
+                self.last = part
+            elif isinstance(part, BATCH_NORMS):
+                self.norms.append(part)
+        if self.last is not None:
+            self.last.register_forward_pre_hook(self._keep)
 
     def train(self, block: Block, data: Data) -> None:
-        """Run all local steps of every lane of a block."""
+        """Run all local steps of every lane of a block; dropout is keyed by (seed, round, party)."""
         self.module.train()
-        for i in range(len(block.lanes)):
-            self._train_lane(block, i, data)
+        with torch.random.fork_rng(devices=[]):
+            for i, lane in enumerate(block.lanes):
+                torch.default_generator.manual_seed(seed_of("dropout", lane.seed, block.round_, lane.name) >> 1)
+                self._train_lane(block, i, data)
 
     def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor) -> Tensor:
-        """Outputs (S, K, n) of S models on the same rows, no gradients, in evaluation mode."""
+        """Outputs (S, K, n) of the models of all S seeds on the same rows, no gradients, in evaluation mode."""
         self.module.eval()
         models = []
         with torch.no_grad():
-            for row, kept in zip(weights, buffers, strict=True):
-                state = self._state(row.unsqueeze(0), kept.unsqueeze(0))
+            for place in range(len(weights)):
+                state = self._state(weights[place : place + 1], buffers[place : place + 1], place)
                 parts = [
-                    functional_call(self.module, state, (x[start : start + EVAL_ROWS].to(row.dtype),)).T
+                    functional_call(self.module, state, (x[start : start + EVAL_ROWS].to(weights.dtype),)).T
                     for start in range(0, len(x), EVAL_ROWS)
                 ]
                 models.append(torch.cat(parts, 1))
         return torch.stack(models)
 
     def _train_lane(self, block: Block, i: int, data: Data) -> None:
-        how = block.optimizer
+        how, lane = block.optimizer, block.lanes[i]
         local = block.local(i, i + 1)
         velocity, gradient = torch.zeros_like(local.weights), torch.zeros_like(local.weights)
-        state = self._state(local.weights, block.buffers[i : i + 1])
+        state = self._state(local.weights, block.buffers[i : i + 1], lane.place)
         leaves = [state[name] for name in self.layout.names]
+        anchors = self._anchors(block, i)
         shift = None if block.shift is None else block.shift[i : i + 1]
-        for chunk in chunks([block.lanes[i]], block.round_, how.epochs, how.batch, local.weights.dtype):
+        for chunk in chunks([lane], block.round_, how.epochs, how.batch, local.weights.dtype):
             for rows, weights in zip(chunk.rows[:, 0], chunk.weights[:, 0], strict=True):
-                real = rows[weights > 0]  # true length: BatchNorm must not see padding
-                x, y = data.x.index_select(0, real), data.y.index_select(0, real)
-                outputs = functional_call(self.module, state, (x.to(local.weights.dtype),))
-                share = weights[weights > 0].unsqueeze(0)
-                p = output_gradient(outputs.detach().T.unsqueeze(0), y.unsqueeze(0), share, shift)
-                grads = self._gradients(block, i, leaves, (outputs, p[0].T), (x, share))
-                flat = torch.cat([g.reshape(-1) for g in grads])
-                gradient[0, : self.layout.size] = flat
+                real, share = rows[weights > 0], weights[weights > 0].unsqueeze(0)  # BatchNorm must not see padding
+                for part in self.norms:
+                    part.train(len(real) > 1)
+                x = data.x.index_select(0, real).to(local.weights.dtype)
+                outputs = functional_call(self.module, state, (x,))
+                y = data.y.index_select(0, real).unsqueeze(0)
+                p = output_gradient(outputs.detach().T.unsqueeze(0), y, share, shift)
+                grads = self._gradients(block, leaves, (outputs, p[0].T), (x, share), anchors)
+                gradient[0, : self.layout.size] = torch.cat([g.reshape(-1) for g in grads])
                 take_step(local, gradient, velocity, block)
         self._store_buffers(state, block.buffers[i])
 
-    def _gradients(
-        self, block: Block, i: int, leaves: list[Tensor], loss: tuple[Tensor, Tensor], batch: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, ...]:
-        outputs, p = loss
+    def _anchors(self, block: Block, i: int) -> list[dict[str, Tensor]]:
+        """The fixed networks of a penalty, w^t and the party's last model, with buffers of their own."""
         if block.algorithm.penalty is None:
-            return torch.autograd.grad(outputs, leaves, p, allow_unused=True, materialize_grads=True)
-        hidden, (x, weights) = self.hidden[-1], batch
-        fixed = []
-        with torch.no_grad():
-            for rows in (block.start[i : i + 1], block.own["previous"][i : i + 1]):
-                functional_call(self.module, self._state(rows, block.buffers[i : i + 1].clone()), (x.to(rows.dtype),))
-                fixed.append(self.hidden[-1].T.unsqueeze(0))
-        extra = block.algorithm.penalty(hidden.T.unsqueeze(0), fixed[0], fixed[1], block.hyper)
-        return torch.autograd.grad([outputs, extra], leaves, [p, weights], allow_unused=True, materialize_grads=True)
+            return []
+        rows = (block.start[i : i + 1], block.previous(i, i + 1))
+        return [self._state(row, block.buffers[i : i + 1], block.lanes[i].place) for row in rows]
 
-    def _state(self, weights: Tensor, buffers: Tensor) -> dict[str, Tensor]:
+    def _gradients(
+        self,
+        block: Block,
+        leaves: list[Tensor],
+        loss: tuple[Tensor, Tensor],
+        batch: tuple[Tensor, Tensor],
+        anchors: list[dict[str, Tensor]],
+    ) -> tuple[Tensor, ...]:
+        (outputs, p), (x, weights) = loss, batch
+        if block.algorithm.penalty is not None:
+            z, fixed = self._representation(), []
+            for state in anchors:
+                with torch.no_grad():
+                    functional_call(self.module, state, (x,))
+                fixed.append(self._representation())
+            extra = block.algorithm.penalty(z, fixed[0], fixed[1], block.hyper)
+            if extra.requires_grad:
+                both, by = [outputs, extra], [p, weights]
+                return torch.autograd.grad(both, leaves, by, allow_unused=True, materialize_grads=True)
+        return torch.autograd.grad(outputs, leaves, p, allow_unused=True, materialize_grads=True)
+
+    def _representation(self) -> Tensor:
+        """What the last linear layer has just read, (1, H, B)."""
+        return self.hidden[0].flatten(1).T.unsqueeze(0)
+
+    def _state(self, weights: Tensor, buffers: Tensor, place: int) -> dict[str, Tensor]:
         """Name every parameter (views of the row, with gradients) and every buffer (copies in their own types)."""
         views = [view[0].detach().requires_grad_() for view in self.layout.views(weights)]
-        state = dict(zip(self.layout.names, views, strict=True))
+        state = {**dict(zip(self.layout.names, views, strict=True)), **self.frozen[place]}
         kept = zip(self.layout.buffer_names, self.layout.buffer_views(buffers), self.layout.buffer_types, strict=True)
         for name, view, kind in kept:
-            state[name] = view[0].to(kind if not kind.is_floating_point else weights.dtype, copy=True)
+            state[name] = view[0].to(weights.dtype if kind.is_floating_point else kind, copy=True)
         return state
 
     def _store_buffers(self, state: dict[str, Tensor], row: Tensor) -> None:

@@ -82,8 +82,7 @@ class Stacked:
         """The fixed networks of a penalty: under w^t and under the party's previous weights."""
         if block.algorithm.penalty is None:
             return None
-        previous = block.own["previous"][:active]
-        return self.layout.views(block.start[:active]), self.layout.views(previous)
+        return self.layout.views(block.start[:active]), self.layout.views(block.previous(0, active))
 
     def _gradients(
         self,
@@ -100,6 +99,8 @@ class Stacked:
         with torch.no_grad():
             fixed = [self.forward(views, x)[1] for views in anchors]
         extra = block.algorithm.penalty(hidden, fixed[0], fixed[1], block.hyper)  # (L, B)
+        if not extra.requires_grad:  # one layer: the inputs are the representation, whatever the weights
+            return torch.autograd.grad(outputs, leaves, p)
         return torch.autograd.grad([outputs, extra], leaves, [p, weights], materialize_grads=True)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedskew.engine.algorithms.base import Algorithm, Hyper, Update, mean_of
 from fedskew.engine.blocks import Block, Data, Optimizer
-from fedskew.engine.layout import Layout, flatten, layout_of
+from fedskew.engine.layout import Layout, flatten, frozen_of, layout_of
 from fedskew.engine.looped import Looped
 from fedskew.engine.models import build, seeded
 from fedskew.engine.plans import ModelSpec
@@ -18,6 +18,7 @@ from fedskew.engine.schedule import Lane
 from fedskew.engine.settings import Settings
 from fedskew.engine.stacked import Stacked, stack
 from fedskew.engine.states import PartyStore, RunState
+from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.keyed import generator
 
 PERSONAL, BUFFERS = "personal weights", "personal buffers"  # names no algorithm uses for its own state
@@ -74,7 +75,8 @@ def begin(
     dtype = getattr(torch, settings.dtype)
     module = build(model).to(dtype)
     layout = layout_of(module)
-    flat = [flatten(seeded(model, seed), layout, dtype) for seed in seeds]
+    networks = [seeded(model, seed) for seed in seeds]
+    flat = [flatten(network, layout, dtype) for network in networks]
     weights, buffers = torch.stack([w for w, _ in flat]), torch.stack([b for _, b in flat])
     full = {**algorithm.hyper, **hyper}
     first = algorithm.init(weights, full)
@@ -85,7 +87,12 @@ def begin(
         own[PERSONAL] = PartyStore.empty(weights.clone(), parties)
         own[BUFFERS] = PartyStore.empty(buffers.clone(), parties)
     state = RunState(weights, buffers, {name: rows.clone() for name, rows in first.server.items()}, own)
-    network = stack(module, layout) or Looped(layout, module)
+    network = stack(module, layout) or Looped(layout, module, tuple(frozen_of(n, dtype) for n in networks))
+    if algorithm.penalty is not None and isinstance(network, Looped) and network.last is None:
+        raise FedskewError(
+            f"{algorithm.name} compares the inputs of a network's last linear layer, and {model.name} has none; "
+            f"leave {algorithm.name} out or take another --model"
+        )
     return Run(algorithm, full, settings, tuple(seeds), federation, network, shared, state)
 
 
@@ -166,11 +173,15 @@ def _block(run: Run, lanes: list[Lane], how: Optimizer) -> Block:
     starts = [_start(run, lane.place, np.asarray([lane.party])) for lane in lanes]
     start = torch.cat([w for w, _ in starts])
     seeds = torch.tensor([lane.place for lane in lanes])
-    own = {
-        name: torch.cat([store.get(lane.place, np.asarray([lane.party])) for lane in lanes])
-        for name, store in run.state.own.items()
-        if name not in (PERSONAL, BUFFERS)
-    }
+    own: dict[str, Tensor] = {}
+    server: dict[str, Tensor] = {}
+    if any(term is not None for term in (run.algorithm.gradient, run.algorithm.step, run.algorithm.penalty)):
+        server = {name: rows[seeds] for name, rows in run.state.server.items()}
+        own = {
+            name: torch.cat([store.get(lane.place, np.asarray([lane.party])) for lane in lanes])
+            for name, store in run.state.own.items()
+            if name not in (PERSONAL, BUFFERS)
+        }
     return Block(
         lanes=lanes,
         round_=run.state.round_,
@@ -178,7 +189,7 @@ def _block(run: Run, lanes: list[Lane], how: Optimizer) -> Block:
         start=start,
         buffers=torch.cat([b for _, b in starts]).clone(),
         own=own,
-        server={name: rows[seeds] for name, rows in run.state.server.items()},
+        server=server,
         shift=_shift(run, lanes),
         algorithm=run.algorithm,
         hyper=run.hyper,

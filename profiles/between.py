@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.kernel import KernelSums
 
 Vector = NDArray[np.float64]
+SHRINK = 3  # power of the shrinkage of the third cumulant, chosen by the alarm rates of bench/feature_calibration.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def class_terms(sums: KernelSums) -> ClassTerms:
         between=float(between.sum()),
         mean=mean,
         variance=variance,
-        third=8 * (groups - 1) * float(np.einsum("ij,ji->", scatter @ scatter, scatter)) / max(n - 1, 1) ** 3,
+        third=_third(n, groups, scatter, variance),
         within=2 * (groups - 1) * float((spread**2).sum()),
         pull=n * float(centre @ spread @ centre),
         push=float(np.einsum("p,pd,pd->", sums.rows, means @ spread, means)),
@@ -111,7 +112,7 @@ def index_from(terms: Iterable[ClassTerms], parties: int) -> Share | None:
         return None
     skew = (between - mean) / room
     slope = 4 * ((between / total) ** 2 * pull + (push - pull)) / total**2
-    error = 1.96 * total / room * np.sqrt(max(slope, 0.0) + within / total**2)
+    error = 1.96 * total / room * np.sqrt((within + max(slope * total**2 - 2 * within, 0.0)) / total**2)
     rows = np.zeros(parties)
     excess = np.zeros(parties)
     for term in kept:
@@ -145,6 +146,15 @@ def tail(value: float, mean: float, variance: float, third: float) -> float:
     shape = 4 * variance**3 / max(third, 1e-6 * variance**1.5) ** 2
     scaled = shape + (value - mean) * np.sqrt(shape / variance)
     return float(gammaincc(shape, max(scaled, 0.0)))
+
+
+def _third(n: int, groups: int, scatter: Vector, variance: float) -> float:
+    """The third cumulant of a weighted sum of chi-squared, shrunk as the variance is where rows are few."""
+    square = float((scatter**2).sum())
+    if variance <= 0 or square <= 0:
+        return 0.0
+    cube = 8 * (groups - 1) * float(np.einsum("ij,ij->", scatter @ scatter, scatter)) / (n - 1) ** 3
+    return cube * min(1.0, variance * (n - 1) ** 2 / (2 * (groups - 1) * square)) ** SHRINK
 
 
 def _moments(n: int, rows: NDArray[np.int64], trace: float, square: float, quartic: float) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from fedskew.profiles.records import Estimate
 
 LEAST, MOST = 1e-3, 1e5  # strengths looked at; an estimate at either end is no estimate
 HALF_CHI2 = 1.920729  # half the 95 % point of chi-square with one degree of freedom
+AT_CHANCE = 2.705947  # half its 98 % point: without such a fall towards infinite strength there is no upper bound
 APART = 0.05  # (N beta + 1) / n_class above which the two readings cannot be told apart
 COARSE_CELLS = 200_000  # larger tables are fitted with counts and mixes rounded to three digits
 CLOSED_CELLS = 3  # fewer closed cells make a cap only by the stricter of the two chances
@@ -128,7 +129,7 @@ def log_shares(strength: float, groups: Groups) -> float:
 
 def _log_triangle(a: Floats, v: Floats) -> Floats:
     """Log of the integral of x^(a-1) (1 - |x - v|) from v - 1 to v + 1, which is a second difference; v >= 1."""
-    up, down = (a + 1) * np.log1p(1 / v), (a + 1) * np.log1p(-1 / np.maximum(v, 1 + 1e-12))
+    up, down = (a + 1) * np.log1p(1 / v), np.where(v > 1, (a + 1) * np.log1p(-1 / np.maximum(v, 2)), -np.inf)
     small = np.minimum(up, 30.0)
     bend = np.where(
         up < 30.0, np.log(np.expm1(small) + np.expm1(down)), up + np.log1p(np.exp(down - up) - 2 * np.exp(-up))
@@ -138,7 +139,7 @@ def _log_triangle(a: Floats, v: Floats) -> Floats:
 
 def _log_boxes(a: Floats, v: Floats) -> Floats:
     """Log of the integral of x^(a-1) from v - 1 to v + 1: rounded down and rounded up together; v >= 1."""
-    up, down = a * np.log1p(1 / v), a * np.log1p(-1 / np.maximum(v, 1 + 1e-12))
+    up, down = a * np.log1p(1 / v), np.where(v > 1, a * np.log1p(-1 / np.maximum(v, 2)), -np.inf)
     return np.asarray(a * np.log(v) + up + np.log(-np.expm1(down - up)) - np.log(a))
 
 
@@ -170,7 +171,7 @@ def _fit(likelihood: Callable[[float], float], most: float) -> _Fit:
         return likelihood(float(np.exp(x))) - height + HALF_CHI2
 
     lower = float(np.exp(brentq(above, ends[0], best, xtol=1e-4))) if heights[0] < height - HALF_CHI2 else None
-    upper = float(np.exp(brentq(above, best, ends[1], xtol=1e-4))) if heights[-1] < height - HALF_CHI2 else None
+    upper = float(np.exp(brentq(above, best, ends[1], xtol=1e-4))) if heights[-1] < height - AT_CHANCE else None
     inner = ends[0] + 1e-3 < best < ends[1] - 1e-3
     return _Fit(height, float(np.exp(best)) if inner else None, lower, upper)
 
@@ -180,8 +181,8 @@ def strength_of(groups: Groups) -> Estimate:
 
     Returns
     -------
-    Estimate : ``reading`` the better fitting; bounds None where the likelihood never falls 1.92 below its top, so a
-        table as even as chance has no ``upper``
+    Estimate : ``reading`` the better fitting; ``lower`` None where the likelihood never falls 1.92 below its top,
+        ``upper`` None where infinite strength (chance alone) is not rejected one-sided at 1 %
 
     References
     ----------
@@ -203,6 +204,8 @@ def strength_of(groups: Groups) -> Estimate:
         return Estimate(lower=lower, upper=upper, reason=NEAR_IID if upper is None else DISJOINT)
     reading = max(inner, key=lambda name: (inner[name].height, name))
     estimate = inner[reading].estimate or 0.0
+    if upper is None and estimate > most:
+        return Estimate(lower=lower, reason=NEAR_IID)
     untold = float(np.median((estimate * groups.total + 1) / groups.rows)) > APART
     return Estimate(estimate=estimate, lower=lower, upper=upper, reading=reading, reason=UNTOLD if untold else None)
 

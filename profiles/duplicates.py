@@ -95,8 +95,8 @@ def _beyond(
     shared: "csr_array", squares: NDArray[np.float64], sizes: NDArray[np.float64], coarseness: float
 ) -> list[Copies]:
     """The pairs whose equal rows exceed twice the bound by more than a Poisson count does once in a thousand tables."""
-    from scipy.special import gammainc
     from scipy.sparse import triu
+    from scipy.special import gammainc
 
     chances = sizes * (sizes - 1) / 2
     own = squares / np.maximum(chances, 1)

@@ -1,7 +1,5 @@
 """Feature skew: how far P(x | label) differs between parties, beyond chance."""
 
-import numpy as np
-
 from fedskew.profiles.between import class_terms, index_from
 from fedskew.profiles.kernel import projection, sums_by_class
 from fedskew.profiles.partitions import Partition
@@ -17,6 +15,7 @@ def unidentified(partition: Partition) -> str | None:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from fedskew.profiles import make_partition
     >>> unidentified(make_partition(np.eye(2), ["x", "y"], ["a", "b"]))
     'no_shared_class'
@@ -54,6 +53,7 @@ def feature_skew(partition: Partition) -> FeatureSkew:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from fedskew.profiles import make_partition
     >>> x = np.repeat([0.0, 1.0], 20)[:, None]
     >>> apart = feature_skew(make_partition(x, np.zeros(40), x[:, 0]))

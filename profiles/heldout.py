@@ -41,7 +41,7 @@ def encode_holdout(
             if column.name not in there:
                 known = choices(column.name, test.table.columns)
                 raise FedskewError(f"{test.where}: has no column {column.name!r}, which {data.where} has; {known}")
-        matrix, noticed = encode_test(test.table[places], columns)
+        matrix, noticed = encode_test(test.table[places] if missing.any() else test.table, columns)
         findings += noticed.findings(where)
     else:
         assert test.array is not None
@@ -53,7 +53,7 @@ def encode_holdout(
             )
         if test.array.ndim == 4 and test.array.dtype != data.array.dtype:
             raise FedskewError(f"{test.where}: test images are {test.array.dtype}, those to train {data.array.dtype}")
-        matrix = test.array[places]
+        matrix = test.array[places] if missing.any() else test.array
         if matrix.ndim == 2:
             matrix = take_columns(matrix, array_names(data.array), columns)
     party, more = _test_party(test, places, party_names, where)

@@ -184,7 +184,7 @@ def _missingness(partition: Partition, facts: _Facts) -> Iterator[Finding]:
 def _blank(partition: Partition, column: Column, missing: NDArray[np.int64]) -> NDArray[np.int64]:
     """Missing values of a column by party: NaN where numeric, no category at all where categorical."""
     if column.kind == "numeric" or column.stop == column.start:
-        return missing[:, column.start : column.stop].sum(axis=1)
+        return np.asarray(missing[:, column.start : column.stop].sum(axis=1))
     filled = np.zeros(partition.rows, np.bool_)
     for feature in range(column.start, column.stop):
         filled |= partition.features[:, feature] != 0

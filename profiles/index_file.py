@@ -7,8 +7,6 @@ numbers by party, the shape of its ``net_dataidx_map``.
 
 import io
 import os
-import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,42 +18,12 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.index_formats import FOREIGN, Index, from_json, from_npz
 from fedskew.profiles.partitions import Finding, Partition, ordered_names
 from fedskew.profiles.readers.base import check_file, check_memory
 from fedskew.profiles.simulate import Plan, realise, resolve, rows_by_party, transformed
-from fedskew.profiles.sources import hash_of, open_source
+from fedskew.profiles.sources import SCHEMA, hash_of, open_source
 from fedskew.profiles.strategies.base import Codes
-
-SCHEMA = "fedskew-index/1"
-FOREIGN = "net_dataidx_map"
-"""The strategy of an index file that is not ours: row numbers by party and nothing else."""
-_FOREIGN_TEXT = re.compile(rb"\s*\"?([^\":{}\[\]]+?)\"?\s*:\s*\[([\d,\s]*)\]\s*,?")
-
-
-class Index(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A partition by row numbers.
-
-    Parameters
-    ----------
-    strategy, parameters, seed : what made the partition; ``parameters`` hold every value, defaults too
-    source : paths of the data, relative to the index file; empty where the data are not files
-    reading : the options of ``read_table`` the data were read with
-    rows : rows of the source as read, those without a label included
-    unassigned : rows that belong to no party, because they have no label or no party name
-    data_hash : SHA-256 of the bytes of the source; empty where it is not known
-    parties : ascending row numbers by party name
-    """
-
-    schema: str = SCHEMA
-    strategy: str
-    parameters: dict[str, Any]
-    seed: int
-    source: tuple[str, ...]
-    reading: dict[str, Any]
-    rows: int
-    unassigned: int
-    data_hash: str
-    parties: dict[str, list[int]]
 
 
 def make_index(
@@ -87,7 +55,7 @@ def make_index(
         parameters=dict(plan.values),
         seed=int(seed),
         source=tuple(str(path) for path in source),
-        reading=dict(reading or {}),
+        reading={name: value if isinstance(value, str) else list(value) for name, value in (reading or {}).items()},
         rows=len(codes),
         unassigned=int((codes < 0).sum()),
         data_hash=data_hash,
@@ -133,7 +101,7 @@ def read_index(path: str | Path) -> Index:
     file = Path(path)
     check_memory(file, 12 * check_file(file))
     data = file.read_bytes()
-    index = _from_npz(file, data) if data[:2] == b"PK" else _from_json(file, data)
+    index = from_npz(file, data) if data[:2] == b"PK" else from_json(file, data)
     if index.schema != SCHEMA:
         raise FedskewError(f"{file}: is an index of version {index.schema!r}; this fedskew reads {SCHEMA!r}")
     held = sum(map(len, index.parties.values()))
@@ -223,14 +191,17 @@ def codes_of(
     >>> codes_of({"a": [1], "b": [0, 2]}, 4, ("a", "b"), "toy").tolist()
     [1, 0, 1, -1]
     """
-    held = [np.asarray(parties[name], dtype=np.int64) for name in names]
+    try:
+        held = [np.asarray(parties[name], dtype=np.int64) for name in names]
+    except OverflowError:
+        raise FedskewError(f"{where}: a row number is out of range; the source has rows 0 to {rows - 1}") from None
     every = np.concatenate([np.empty(0, np.int64), *held])
     wrong = every[(every < 0) | (every >= rows)]
     if wrong.size:
         raise FedskewError(f"{where}: row number {wrong[0]} is out of range; the source has rows 0 to {rows - 1}")
     twice = np.flatnonzero(np.bincount(every, minlength=rows) > 1)
     if twice.size:
-        raise FedskewError(f"{where}: row {twice[0]} stands {len(twice)} times or more in all; each row belongs once")
+        raise FedskewError(f"{where}: row {twice[0]} stands twice; each row belongs to one party at most")
     codes = np.full(rows, -1, dtype=np.int32)
     codes[every] = np.repeat(np.arange(len(names), dtype=np.int32), [len(part) for part in held])
     return codes
@@ -272,70 +243,11 @@ def _options(index: Index, path: str | Path, reading: Mapping[str, Any]) -> dict
     if given.get("party", index.reading.get("party")) != index.reading.get("party") and index.strategy != FOREIGN:
         raise FedskewError(f"{path}: an index file says which rows each party holds; leave out --party")
     options = dict(index.reading)
-    if options.get("test") is not None:
-        options["test"] = str(_beside(options["test"], path))
+    test = options.get("test")
+    if isinstance(test, str):
+        options["test"] = str(_beside(test, path))
     return options | given
 
 
 def _beside(name: str, index: str | Path) -> Path:
     return Path(os.path.normpath(Path(index).parent / name))
-
-
-def _from_npz(file: Path, data: bytes) -> Index:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            check_memory(file, 3 * sum(entry.file_size for entry in archive.infolist()))
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            members = {name: np.asarray(archive[name]) for name in archive.files}
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, KeyError) as fault:
-        raise FedskewError(f"{file}: cannot be read as npz ({fault!s:.100}); is it cut or of another format?") from None
-    for name, member in members.items():
-        if member.ndim != 1 or member.dtype.kind not in "iu":
-            raise FedskewError(f"{file}: member {name!r} is no list of row numbers; an index holds one for each party")
-    if "fedskew_index" not in members:
-        return _foreign({name: member.tolist() for name, member in members.items()})
-    index = _decode(file, members["fedskew_index"].astype(np.uint8).tobytes())
-    codes, names = members.get("party", np.empty(0, np.int32)), tuple(index.parties)
-    if len(codes) != index.rows or (len(codes) and codes.max() >= len(names)):
-        raise FedskewError(f"{file}: its member 'party' does not fit its header; the file is damaged")
-    held = {name: rows.tolist() for name, rows in rows_by_party(codes.astype(np.int32), names).items()}
-    return msgspec.structs.replace(index, parties=held)
-
-
-def _from_json(file: Path, data: bytes) -> Index:
-    if b'"schema"' in data[:1000]:
-        return _decode(file, data)
-    # JSON of row numbers by party, or NIID-Bench's text, which is the same but for quotes and a last comma.
-    inner = data.strip()
-    parties: dict[str, list[int]] = {}
-    place = 1
-    while inner[:1] == b"{" and (match := _FOREIGN_TEXT.match(inner, place)):
-        name = match[1].decode("utf-8", "replace")
-        if name in parties:
-            raise FedskewError(f"{file}: names the party {name!r} twice")
-        parties[name] = [int(number) for number in match[2].replace(b",", b" ").split()]
-        place = match.end()
-    if not parties or inner[place:].strip() != b"}":
-        raise FedskewError(f'{file}: is no index file; expected one of fedskew, or {{"party": [row, ...]}}')
-    return _foreign(parties)
-
-
-def _decode(file: Path, data: bytes) -> Index:
-    try:
-        return msgspec.json.decode(data, type=Index)
-    except (msgspec.DecodeError, RecursionError) as fault:
-        raise FedskewError(f"{file}: is no index file of fedskew ({fault!s:.150}); write it again") from None
-
-
-def _foreign(parties: dict[str, list[int]]) -> Index:
-    return Index(
-        strategy=FOREIGN,
-        parameters={},
-        seed=0,
-        source=(),
-        reading={},
-        rows=0,
-        unassigned=0,
-        data_hash="",
-        parties=parties,
-    )

@@ -157,7 +157,7 @@ def entering_rows(partition: Partition) -> NDArray[np.bool_] | None:
 
 
 def sums_by_class(partition: Partition, by: Projection) -> Iterator[KernelSums]:
-    """The sums of each class that at least two parties hold, one at a time, so that memory does not grow with classes."""
+    """The sums of each class that at least two parties hold, one at a time: memory does not grow with classes."""
     chosen = entering_rows(partition)
     shared = (partition.counts > 0).sum(axis=0) >= 2
     codes = partition.labels if chosen is None else np.where(chosen, partition.labels, partition.classes)

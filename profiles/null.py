@@ -83,6 +83,9 @@ def chance_tables(by_party: Counts, by_class: Counts, draws: int, key: str) -> I
     """
     cells = len(by_party) * len(by_class)
     rng = generator("chance tables", key)
+    if min(len(by_party), len(by_class)) == 1:  # the margins leave one table only
+        yield np.broadcast_to(np.outer(by_party, by_class) // by_party.sum(), (draws, len(by_party), len(by_class)))
+        return
     if cells > BLOCK_CELLS:
         for _ in range(draws):
             yield _dealt(by_party, by_class, rng)

@@ -41,6 +41,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     test: str | None = None
     silo_options: tuple[str, ...] = ()
 
+    def to_json(self) -> str:
+        """The summary as one JSON document, indented by two."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
 
 def partition_source(
     source: Any,

@@ -213,7 +213,8 @@ def _checked_features(features: Any) -> Any:
     from scipy.sparse import csr_array, issparse
 
     if issparse(features):
-        return csr_array(features, dtype=np.float32)
+        sparse: Any = features
+        return csr_array(sparse, dtype=np.float32)
     array = np.asarray(features)
     if array.dtype.kind not in "biuf":
         raise FedskewError(f"features are of type {array.dtype}; they must be numbers")

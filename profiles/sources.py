@@ -14,9 +14,11 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.gathering import Choice, Gathered, gather
 from fedskew.profiles.heldout import gather_test
 from fedskew.profiles.partitions import Partition, make_partition, ordered_names
-from fedskew.profiles.readers.base import Options
+from fedskew.profiles.readers.base import Options, check_file
 from fedskew.profiles.table import _partition
 
+SCHEMA = "fedskew-index/1"
+"""The version of index files that is written and read."""
 _BLOCK = 1 << 20
 _OPTIONS = ("label", "party", "modality", "delimiter", "encoding", "on_bad_row")
 
@@ -33,6 +35,7 @@ class Source:
     held_out: Gathered | None
     choice: Choice
     task: Any
+    labels: Coded
 
     @property
     def rows(self) -> int:
@@ -42,7 +45,7 @@ class Source:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Which rows have a label, (rows,) bool."""
-        return np.asarray(self._labels().codes >= 0)
+        return np.asarray(self.labels.codes >= 0)
 
     @property
     def test_places(self) -> NDArray[np.int64]:
@@ -50,7 +53,7 @@ class Source:
         if self.held_out is None:
             return np.empty(0, np.int64)
         label, where = self.held_out.label, self.held_out.where
-        if self._labels().edges is not None:
+        if self.labels.edges is not None:
             return np.flatnonzero(~np.isnan(numeric_target(label, where)))
         return np.flatnonzero(code_names(label, "label", where, guard=False).codes >= 0)
 
@@ -58,16 +61,15 @@ class Source:
         """The rows that have a label as one party ``all``, and their row numbers; with no features unless asked."""
         if features:
             everything = replace(self.data, party=None, silos=())
-            found = _partition(everything, None, self.choice, self.task, partitioned=False)
-            return found, np.flatnonzero(self._labels().codes >= 0)
-        labels = self._labels()
-        places = np.flatnonzero(labels.codes >= 0)
+            table = _partition(everything, None, self.choice, self.task, partitioned=False)
+            return table, np.flatnonzero(self.labels.codes >= 0)
+        places = np.flatnonzero(self.labels.codes >= 0)
         if not len(places):
             raise FedskewError(f"{self.data.where}: no row has a label")
         blank = np.zeros((len(places), 0), np.float32)
         everyone = np.zeros(len(places), np.int32)
-        codes = labels.codes[places]
-        return make_partition(blank, codes, everyone, class_names=labels.names, party_names=("all",)), places
+        codes = self.labels.codes[places]
+        return make_partition(blank, codes, everyone, class_names=self.labels.names, party_names=("all",)), places
 
     def parties(self) -> tuple[NDArray[np.int32], tuple[str, ...]] | None:
         """Party codes by row, -1 where there is none, and the names; None if the source names no parties."""
@@ -96,9 +98,6 @@ class Source:
             raise FedskewError("party names must differ in more than outer spaces and must not mean a missing value")
         return result
 
-    def _labels(self) -> Coded:
-        return code_labels(self.data.label, self.data.where, self.task)
-
 
 def open_source(source: Any, reading: dict[str, Any]) -> Source:
     """Read everything a source holds, with the options of ``read_table``.
@@ -123,11 +122,13 @@ def open_source(source: Any, reading: dict[str, Any]) -> Source:
     options = Options(features=choice.features, **given)
     data = gather(source, options, choice)
     held_out = data.test if test is None else gather_test(test, data, options, choice)
-    return Source(data, held_out, choice, task)
+    return Source(data, held_out, choice, task, code_labels(data.label, data.where, task))
 
 
 def hash_of(paths: Sequence[str | Path]) -> str:
     """SHA-256 over the bytes of files and, for folders, of the names and bytes of all files in them.
+
+    Hidden files, names that begin with ``_``, and index files do not count, so an index may lie beside its data.
 
     Raises
     ------
@@ -136,16 +137,34 @@ def hash_of(paths: Sequence[str | Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in map(Path, paths):
-        for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
-            try:
-                name = file.relative_to(path).as_posix() if path.is_dir() else ""
-                digest.update(f"{name}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
-                with file.open("rb") as stream:
-                    while block := stream.read(_BLOCK):
-                        digest.update(block)
-            except OSError as fault:
-                raise FedskewError(f"{file}: cannot be read ({fault.strerror}); is the data still there?") from None
+        for file in _data_files(path) if path.is_dir() else [path]:
+            name = file.relative_to(path).as_posix() if path.is_dir() else ""
+            digest.update(f"{name}\0{check_file(file)}\0".encode("utf-8", "surrogateescape"))
+            with file.open("rb") as stream:
+                while block := stream.read(_BLOCK):
+                    digest.update(block)
     return digest.hexdigest()
+
+
+def is_index(path: str | Path) -> bool:
+    """Whether a JSON file begins like an index file of ours; cheap, and False for what cannot be read.
+
+    Examples
+    --------
+    >>> is_index("no/such/file.json")
+    False
+    """
+    try:
+        with Path(path).open("rb") as stream:
+            return f'"{SCHEMA.partition("/")[0]}/'.encode() in stream.read(200)
+    except OSError:
+        return False
+
+
+def _data_files(folder: Path) -> list[Path]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    visible = (file for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts))
+    return sorted(file for file in visible if not (file.suffix.lower() == ".json" and is_index(file)))
 
 
 def _texts(given: Any) -> tuple[str, ...]:

@@ -118,7 +118,8 @@ class Algorithm:
     gradient : added to the loss gradient, so it passes through momentum; None adds nothing
     step : added to the weights after each optimizer step, so it does not; None adds nothing
     logits : class shift of the logits from the party's class shares (..., K); None adds nothing
-    penalty : loss per row from the representations (now, under w^t, under the party's state ``previous``)
+    penalty : loss per row (L, B) from representations (L, H, B): now, under w^t, and under the party's own state
+        ``previous``, or w^t again while its own state ``seen`` (..., 1) is 0
     aggregate : the server's step
     shared : which weights are averaged, from (parameter name, layer type); None: all. The others stay with the party
     traffic : copies of the model each way per party and round

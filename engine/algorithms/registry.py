@@ -2,16 +2,23 @@
 
 from fedskew.engine.algorithms.base import Algorithm
 from fedskew.engine.algorithms.fedavg import FEDAVG
+from fedskew.engine.algorithms.fedbn import FEDBN
+from fedskew.engine.algorithms.feddyn import FEDDYN
 from fedskew.engine.algorithms.fednova import FEDNOVA
+from fedskew.engine.algorithms.fedopt import FEDADAGRAD, FEDADAM, FEDAVGM, FEDYOGI
 from fedskew.engine.algorithms.fedprox import FEDPROX
+from fedskew.engine.algorithms.moon import MOON
 from fedskew.engine.algorithms.scaffold import SCAFFOLD
+from fedskew.engine.algorithms.wsm import SUFFIX, with_wsm
 from fedskew.profiles.errors import FedskewError, choices
 
-ALGORITHMS: tuple[Algorithm, ...] = (FEDAVG, FEDPROX, SCAFFOLD, FEDNOVA)
+ALGORITHMS: tuple[Algorithm, ...] = (
+    *(FEDAVG, FEDPROX, SCAFFOLD, FEDNOVA, FEDAVGM, FEDADAM, FEDYOGI, FEDADAGRAD, FEDDYN, MOON, FEDBN),
+)
 
 
 def find_algorithm(name: str) -> Algorithm:
-    """Find an algorithm by its id, in any case.
+    """Find an algorithm by its id, in any case; ``NAME+wsm`` is NAME with re-weighted softmax.
 
     Raises
     ------
@@ -20,11 +27,13 @@ def find_algorithm(name: str) -> Algorithm:
 
     Examples
     --------
-    >>> find_algorithm("FedAvg").title
-    'FedAvg'
+    >>> find_algorithm("FedAvg").title, find_algorithm("scaffold+wsm").title
+    ('FedAvg', 'SCAFFOLD + WSM')
     """
     wanted = name.strip().lower()
+    base = wanted.removesuffix(SUFFIX)
     for algorithm in ALGORITHMS:
-        if algorithm.name == wanted:
-            return algorithm
-    raise FedskewError(f"unknown algorithm {name!r}: {choices(wanted, [a.name for a in ALGORITHMS])}")
+        if algorithm.name == base:
+            return algorithm if base == wanted else with_wsm(algorithm)
+    known = choices(base, [a.name for a in ALGORITHMS])
+    raise FedskewError(f"unknown algorithm {name!r}: {known}; each also as NAME{SUFFIX}")

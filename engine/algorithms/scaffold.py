@@ -8,16 +8,23 @@ ICML 2020, Algorithm 1, option II (arXiv 1910.06378).
     server                      w^(t+1) = sum_i (n_i / n) w_i,   c <- c + (1/N) sum_(i in S) (c_i+ - c_i)
 
 c and every c_i start at zero, and c is divided by all N parties, so c is the mean of all c_i after any sampling.
-``lineage="code-2021"`` is what NIID-Bench's code did when its tables were made: c and c_i start from the weights of a
-random network and the sum is divided by the cohort's size. It explains old numbers and is good for nothing else.
+``lineage="code-2021"`` is what NIID-Bench's code did when its tables were made: c and c_i start from the weights r of
+a random network and the sum is divided by the cohort's size, so c - mean(c_i) = (N / |S| - 1) (mean(c_i) - r) for
+ever. It explains old numbers and is good for nothing else.
 """
 
 from fedskew.engine.algorithms.base import Algorithm, Hyper, Local, Next, Start, Tensor, Update, mean_of
 
 
+def random_network(weights: Tensor) -> Tensor:
+    """A network as random as w^0 and uncorrelated with it: w^0 with signs of no pattern."""
+    place = (weights * 0 + 1).cumsum(-1)
+    return weights * (place * 12.9898).sin().sign()
+
+
 def controls(weights: Tensor, hyper: Hyper) -> Start:
     """c = c_i = 0 (in the old lineage: the weights of a random network)."""
-    start = weights.clone() if hyper["lineage"] == "code-2021" else weights * 0
+    start = random_network(weights) if hyper["lineage"] == "code-2021" else weights * 0
     return Start(own={"c": start}, server={"c": start})
 
 

@@ -74,7 +74,7 @@ def _utf8(path: Path, data: bytes, encoding: str | None) -> bytes:
         except UnicodeDecodeError as fault:
             line = data.count(b"\n", 0, fault.start) + 1
             raise FedskewError(f"{path}: line {line} is not UTF-8; try --encoding latin-1") from None
-    if not data.strip():
+    if not data or data.isspace():
         raise FedskewError(f"{path}: the file is empty")
     return data
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedskew.profiles import make_partition as make_partition
     from fedskew.profiles import profile as profile
     from fedskew.profiles import read_table as read_table
+    from fedskew.profiles import simulate as simulate
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ _HOMES = {
     "profile": "profiles",
     "read_table": "profiles",
     "recommend": "advisor",
+    "simulate": "profiles",
     "validate": "engine",
 }
 

@@ -12,7 +12,7 @@ from fedskew.profiles.simulate import describe_strategies, party_rows, simulate
 from fedskew.profiles.strategies import STRATEGIES, fcube
 
 
-def blobs(rows: int = 6_000, classes: int = 10, width: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def blobs(rows: int = 2_000, classes: int = 10, width: int = 2) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     labels = np.arange(rows) % classes
     return (rng.normal(size=(rows, width)) + rng.normal(size=(classes, width))[labels]).astype(np.float32), labels
@@ -29,6 +29,7 @@ ROUND_TRIPS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters", "kinds"), ROUND_TRIPS, ids=[name for name, _, _ in ROUND_TRIPS])
 def test_the_profile_of_a_simulated_partition_names_its_strategy(
     name: str, parameters: dict[str, Any], kinds: tuple[str, ...]
@@ -45,6 +46,7 @@ def test_the_profile_of_a_simulated_partition_names_its_strategy(
         assert found.label.classes_per_party.k == int(name[-1])
 
 
+@pytest.mark.slow
 def test_the_profile_of_fcube_and_of_noise_names_feature_skew_where_it_is_measured() -> None:
     from fedskew.profiles.summary import profile
 

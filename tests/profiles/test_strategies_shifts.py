@@ -1,5 +1,6 @@
 """Feature skew, covariate shift, concept shift and natural parties."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -137,10 +138,15 @@ def test_the_last_party_of_one_has_no_division_by_zero() -> None:
 def test_sparse_features_are_not_made_dense_behind_the_users_back() -> None:
     from scipy.sparse import csr_array
 
-    source = make_partition(csr_array(np.eye(8, dtype=np.float32)), np.arange(8) % 2, np.zeros(8, int), party_names=("all",))
+    source = make_partition(
+        csr_array(np.eye(8, dtype=np.float32)), np.arange(8) % 2, np.zeros(8, int), party_names=("all",)
+    )
     with pytest.raises(FedskewError, match="sparse"):
         simulate(source, "feature_noise", num_partitions=2)
-    assert simulate(source, "label_count", k=1, num_partitions=2).counts.tolist() in ([[4, 0], [0, 4]], [[0, 4], [4, 0]])
+    assert simulate(source, "label_count", k=1, num_partitions=2).counts.tolist() in (
+        [[4, 0], [0, 4]],
+        [[0, 4], [4, 0]],
+    )
 
 
 def test_fcube_is_exactly_balanced_and_each_party_holds_two_opposite_octants() -> None:
@@ -183,7 +189,7 @@ def test_quantiles_of_a_feature_are_ordered_equal_blocks() -> None:
     found = simulate(table(1_001), "covariate_quantile", num_partitions=4, feature="x")
     assert np.ptp(found.sizes) <= 1
     values = [found.features[found.rows_of(p), 0] for p in range(4)]
-    assert all(a.max() <= b.min() for a, b in zip(values, values[1:], strict=False))
+    assert all(a.max() <= b.min() for a, b in pairwise(values))
 
 
 def test_quantiles_within_a_class_leave_the_label_mix_equal() -> None:
@@ -191,7 +197,7 @@ def test_quantiles_within_a_class_leave_the_label_mix_equal() -> None:
     assert np.ptp(found.counts, axis=0).max() <= 1
     for k in range(3):
         values = [found.features[found.rows_of(p), 0][found.labels[found.rows_of(p)] == k] for p in range(4)]
-        assert all(a.max() <= b.min() for a, b in zip(values, values[1:], strict=False))
+        assert all(a.max() <= b.min() for a, b in pairwise(values))
 
 
 def test_overlap_goes_from_a_sharp_cut_to_none() -> None:

@@ -1,6 +1,7 @@
 """The law each strategy claims, against scipy's distributions and loops written down independently here."""
 
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.simulate import party_rows, simulate
 from fedskew.profiles.strategies.holders import deal_classes
 from fedskew.profiles.strategies.sharing import log_dirichlet, shares_of, top_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DRAWS = 2_000
 LEAST_P = 1e-3  # seeds are fixed: a correct law passes with these seeds or a bug was found
@@ -125,7 +129,7 @@ def test_the_capped_variant_matches_an_independent_loop(beta: float) -> None:
         counts_of(labels, "label_dirichlet", seed, num_partitions=5, alpha=beta, balance=True, min_partition_size=0)
         for seed in range(draws)
     ]
-    figures = {
+    figures: dict[str, Callable[[NDArray[np.int64]], float]] = {
         "largest size": lambda c: c.sum(axis=1).max(),
         "size of the first party": lambda c: c.sum(axis=1)[0],
         "first party's share of the first class": lambda c: c[0, 0],
@@ -138,14 +142,18 @@ def test_the_capped_variant_matches_an_independent_loop(beta: float) -> None:
 
 def test_the_cap_closes_parties_and_is_milder_in_size() -> None:
     labels = np.repeat(np.arange(10), 600)
+
     def spread(balance: bool) -> float:
         return float(np.mean([
             counts_of(labels, "label_dirichlet", seed, num_partitions=10, alpha=0.5, balance=balance).sum(axis=1).std()
             for seed in range(100)
         ]))  # fmt: skip
+
     assert spread(balance=True) < 0.8 * spread(balance=False)
     for seed in range(50):
-        counts = counts_of(labels, "label_dirichlet", seed, num_partitions=10, alpha=0.5, balance=True, min_partition_size=0)
+        counts = counts_of(
+            labels, "label_dirichlet", seed, num_partitions=10, alpha=0.5, balance=True, min_partition_size=0
+        )
         before = np.cumsum(counts, axis=1) - counts
         assert (counts[before >= 600] == 0).all()
 
@@ -194,10 +202,10 @@ def test_one_class_each_is_a_bijection_when_parties_equal_classes() -> None:
 
 def test_label_count_draws_every_subset_of_classes_equally_often() -> None:
     labels = np.repeat(np.arange(4), 50)
-    pairs = {pair: 0 for pair in combinations(range(4), 2)}
+    pairs = {tuple(pair): 0 for pair in map(list, combinations(range(4), 2))}
     for seed in range(DRAWS):
         first = counts_of(labels, "label_count", seed, num_partitions=12, k=2)[0]
-        pairs[tuple(np.flatnonzero(first))] += 1
+        pairs[tuple(np.flatnonzero(first).tolist())] += 1
     assert stats.chisquare(list(pairs.values())).pvalue > LEAST_P
 
 
@@ -333,7 +341,11 @@ def test_class_lists_that_do_not_cover_the_table_are_refused(lists: object, mess
 
 def test_a_count_matrix_is_met_exactly_or_in_proportion() -> None:
     table = (np.zeros((30, 1)), np.repeat([0, 1], [10, 20]))
-    assert simulate(table, "count_matrix", matrix=[[1, 20], [9, 0], [0, 0]]).counts.tolist() == [[1, 20], [9, 0], [0, 0]]
+    assert simulate(table, "count_matrix", matrix=[[1, 20], [9, 0], [0, 0]]).counts.tolist() == [
+        [1, 20],
+        [9, 0],
+        [0, 0],
+    ]
     shares = simulate(table, "count_matrix", matrix=[[1, 1], [1, 3]], proportional=True)
     assert shares.counts.tolist() == [[5, 5], [5, 15]]
     with pytest.raises(FedskewError, match="gives class '0' 2 rows, but the table has 10"):

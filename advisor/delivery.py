@@ -1,0 +1,78 @@
+"""Where answers go: the terminal, a JSON file, and the live table while training runs."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from fedskew.advisor.terminal import Shown, progress_view, show
+from fedskew.engine import Progress
+from fedskew.profiles import EnvironmentFaultError
+
+
+def console(target: str | None) -> Console:
+    """The console for tables: stderr where the JSON takes stdout (``target`` is ``-``)."""
+    return Console(stderr=target == "-", highlight=False)
+
+
+@contextmanager
+def watching(target: str | None, *, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """Show a live table while training runs; nothing where nobody watches."""
+    out = console(target)
+    if quiet or not out.is_terminal:
+        yield None
+        return
+    lines: dict[str, Progress] = {}
+    with Live(console=out, refresh_per_second=4, transient=True) as live:
+
+        def tell(now: Progress) -> None:
+            lines[now.name] = now
+            live.update(progress_view(lines.values()))
+
+        yield tell
+
+
+def deliver(record: Shown, target: str | None, *, quiet: bool) -> None:
+    """Write the JSON where it was asked for and print the tables.
+
+    Parameters
+    ----------
+    record : what a command found
+    target : path of the JSON file, ``-`` for stdout, None for none
+    quiet : print no tables
+
+    Raises
+    ------
+    EnvironmentFaultError
+        The file cannot be written.
+    """
+    if target == "-":
+        sys.stdout.write(record.to_json() + "\n")
+    elif target is not None:
+        write_whole(Path(target), record.to_json() + "\n")
+    if not quiet:
+        show(console(target), record)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all: temporary file beside it, fsync, rename."""
+    json.loads(text)  # what cannot be read back is a bug here, not at the reader's
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another path") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another path") from error

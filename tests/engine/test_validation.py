@@ -1,0 +1,165 @@
+"""validate() on small tables: pairing, worker counts, statuses, references, errors."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedskew.engine import Progress, Validation, validate
+from fedskew.profiles import FedskewError, Holdout, make_partition
+
+
+def blobs(parties=3, rows=60, classes=3, seed=0, spread=0.6):
+    """Well separated classes in two dimensions, mixed unevenly over the parties."""
+    rng = np.random.default_rng(seed)
+    centres = 3 * np.stack([np.cos(np.arange(classes)), np.sin(np.arange(classes))], 1)
+    labels = np.concatenate([rng.choice(classes, rows, p=rng.dirichlet(np.ones(classes))) for _ in range(parties)])
+    x = centres[labels] + spread * rng.normal(size=(len(labels), 2))
+    return make_partition(x, labels, np.repeat(np.arange(parties), rows))
+
+
+FAST: Any = {"rounds": 3, "seeds": 2, "local_epochs": 2, "lr": 0.1, "model": "linear"}
+
+
+def numbers(found: Validation):
+    """All that must repeat: everything but the seconds."""
+    return [(c.algorithm, c.status, c.accuracy, c.balanced_accuracy, c.loss, c.by_party) for c in found.candidates], (
+        found.comparisons,
+        found.verdict,
+        found.references,
+    )
+
+
+def test_same_result_for_one_and_two_workers():
+    table = blobs()
+    assert numbers(validate(table, jobs=1, **FAST)) == numbers(validate(table, jobs=2, **FAST))
+
+
+def test_same_result_whatever_the_order_and_number_of_candidates():
+    table = blobs()
+    a = validate(table, ["scaffold", "fedavg"], jobs=1, recommended="fedavg", **FAST)
+    b = validate(table, ["fedavg", "fedprox", "scaffold"], jobs=1, recommended="fedavg", **FAST)
+    left = {c.algorithm: c.accuracy for c in a.candidates}
+    right = {c.algorithm: c.accuracy for c in b.candidates}
+    assert left["scaffold"] == right["scaffold"]
+    assert left["fedavg"] == right["fedavg"]
+
+
+def test_order_of_parties_in_the_table_changes_nothing():
+    table = blobs()
+    order = np.argsort(-table.party, kind="stable")
+    turned = make_partition(table.features[order], table.labels[order], table.party[order])
+    assert numbers(validate(table, ["fedavg"], jobs=1, **FAST)) == numbers(validate(turned, ["fedavg"], jobs=1, **FAST))
+
+
+def test_fedprox_without_pull_equals_fedavg_and_gives_no_difference():
+    found = validate(blobs(), ["fedavg", "fedprox"], hyper={"fedprox": {"mu": 0.0}}, jobs=1, **FAST)
+    assert found.candidates[0].accuracy == found.candidates[1].accuracy
+    assert found.verdict.kind == "no_difference"
+    assert found.verdict.winner == "fedavg"
+
+
+def test_easy_data_are_learned_and_the_references_frame_them():
+    found = validate(blobs(spread=0.2), ["fedavg"], jobs=1, rounds=15, seeds=2, lr=0.1, local_epochs=3)
+    best = found.candidates[0]
+    lines = found.references
+    assert lines.centralised is not None
+    assert lines.local_only is not None
+    federated, pooled, majority = (x.accuracy.mean or 0.0 for x in (best, lines.centralised, lines.majority))
+    assert federated > 0.9
+    assert pooled > 0.9
+    assert majority < 0.75
+    assert best.lift == pytest.approx(federated - majority)
+    assert [len(line) for line in best.accuracy.curve] == [15, 15]
+    assert best.accuracy.curve[0][-1] == best.accuracy.by_seed[0]
+    assert set(best.by_party) == {"0", "1", "2"}
+
+
+def test_a_huge_learning_rate_is_reported_as_diverged_and_others_go_on():
+    found = validate(blobs(), ["fedavg", "fedprox"], hyper={"fedprox": {"lr": 1e38}}, jobs=1, **FAST)
+    fedavg, fedprox = found.candidates
+    assert fedprox.status == "diverged"
+    assert fedprox.diverged_at == 1
+    assert fedprox.accuracy.mean is None
+    assert fedavg.status == "ok"
+    assert all(c.algorithm != "fedprox" for c in found.comparisons)
+
+
+def test_a_constant_predictor_is_failed():
+    table = blobs()
+    blank = make_partition(np.zeros((table.rows, 2)), table.labels, table.party)
+    found = validate(blank, ["fedavg", "fedprox"], jobs=1, **FAST)
+    assert {c.status for c in found.candidates} == {"failed"}
+    assert found.verdict.kind == "all_failed"
+
+
+def test_zero_rounds_are_defined():
+    found = validate(blobs(), ["fedavg", "fedprox"], jobs=1, rounds=0, seeds=2, references=False)
+    assert found.candidates[0].bytes_per_party == 0
+    assert found.candidates[0].loss is None
+
+
+def test_one_class_in_the_test_table_is_defined():
+    table = blobs()
+    test = Holdout(table.features[table.labels == 0][:5], np.zeros(5, np.int64))
+    found = validate(table.with_test(test), ["fedavg"], jobs=1, **FAST)
+    assert found.references.majority.balanced_accuracy.mean == 1.0
+
+
+def test_parties_of_no_one_or_two_rows_train_along():
+    labels = np.array([0, 1] * 30 + [0] + [0, 1])
+    names = ("big", "empty", "one", "two")
+    x = labels[:, None] + np.linspace(0, 0.1, len(labels))[:, None]
+    party = np.array([0] * 60 + [2] + [3, 3])
+    table = make_partition(x, labels, party, class_names=("a", "b"), party_names=names)
+    found = validate(table, ["fedavg", "scaffold"], jobs=1, **FAST)
+    assert {c.status for c in found.candidates} <= {"ok", "failed"}
+    assert found.candidates[0].by_party["empty"] is None
+
+
+def test_bytes_count_both_ways_and_scaffold_twice():
+    found = validate(blobs(), ["fedavg", "scaffold"], jobs=1, references=False, **FAST)
+    parameters = 2 * 3 + 3
+    assert [c.bytes_per_party for c in found.candidates] == [8 * parameters * 3, 16 * parameters * 3]
+
+
+def test_progress_reaches_the_last_round_of_every_trial():
+    seen: dict[str, Progress] = {}
+    validate(blobs(), ["fedavg", "fedprox"], jobs=1, progress=lambda p: seen.__setitem__(p.name, p), **FAST)
+    assert {name: p.round for name, p in seen.items()} == dict.fromkeys(
+        ["fedavg", "fedprox", "centralised", "local_only"], 3
+    )
+
+
+def test_json_round_trip():
+    found = validate(blobs(), ["fedavg", "fedprox"], jobs=1, **FAST)
+    assert Validation.from_json(found.to_json()) == found
+    assert "NaN" not in found.to_json()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"algorithms": ["fedavgg"]}, "did you mean 'fedavg'"),
+        ({"preset": "fast"}, "unknown preset"),
+        ({"model": "transformer"}, "unknown model"),
+        ({"model": "nowhere:factory"}, "cannot be imported"),
+        ({"model": "cnn"}, "needs images"),
+        ({"participation": 0.0}, "out of range"),
+        ({"rounds": -1}, "out of range"),
+        ({"lr": float("nan")}, "out of range"),
+        ({"colour": 3}, "out of range"),
+        ({"hyper": {"fedprox": {"nu": 1.0}}}, "no hyperparameter 'nu'"),
+        ({"hyper": {"fedavgg": {"lr": 1.0}}}, "no candidate"),
+    ],
+)
+def test_wrong_arguments_are_named(change, words):
+    options: Any = {"jobs": 1, **FAST, **change}
+    algorithms = options.pop("algorithms", None)
+    with pytest.raises(FedskewError, match=words):
+        validate(blobs(), algorithms, **options)
+
+
+def test_one_party_is_refused():
+    with pytest.raises(FedskewError, match="only one party"):
+        validate(blobs(parties=1), ["fedavg"], jobs=1)

@@ -1,0 +1,78 @@
+"""The five verdicts, in their order, each from hand-made comparisons."""
+
+import itertools
+
+import pytest
+
+from fedskew.engine.statistics import Spread
+from fedskew.engine.verdict import Entry, decide
+
+
+def gap(mean: float, error: float, seeds: int = 10) -> Spread:
+    return Spread(mean, error**2, 0.0, seeds, 1000)
+
+
+def entry(name: str, status: str = "ok", mean: float | None = 0.8) -> Entry:
+    return Entry(name, name.upper(), status, mean)
+
+
+def test_all_failed_comes_first():
+    found = decide([entry("a", "failed"), entry("b", "diverged", None)], "a", {"b": gap(0.5, 0.001)})
+    assert (found.kind, found.winner) == ("all_failed", None)
+    assert "1 diverged" in found.text
+
+
+def test_another_that_is_surely_better_overturns():
+    found = decide([entry("a"), entry("b"), entry("c")], "a", {"b": gap(0.02, 0.002), "c": gap(0.03, 0.002)})
+    assert (found.kind, found.winner) == ("overturned", "c")
+    assert found.difference == 0.03
+    assert found.lower is not None
+    assert found.lower > 0
+
+
+def test_a_sure_difference_below_the_margin_does_not_overturn():
+    found = decide([entry("a"), entry("b")], "a", {"b": gap(0.003, 0.0002)})
+    assert found.kind == "no_difference"
+
+
+def test_the_recommended_one_failing_alone_is_overturned():
+    found = decide([entry("a", "diverged", None), entry("b", mean=0.7), entry("c", mean=0.9)], "a", {})
+    assert (found.kind, found.winner) == ("overturned", "c")
+
+
+def test_no_difference_names_the_cheapest():
+    found = decide([entry("cheap"), entry("a")], "a", {"cheap": gap(0.0, 0.0005)})
+    assert (found.kind, found.winner) == ("no_difference", "cheap")
+
+
+def test_confirmed_when_no_upper_bound_reaches_the_margin():
+    found = decide([entry("a"), entry("b")], "a", {"b": gap(-0.05, 0.005)})
+    assert (found.kind, found.winner) == ("confirmed", "a")
+
+
+def test_cannot_tell_says_how_many_seeds_would_settle_it():
+    found = decide([entry("a"), entry("b")], "a", {"b": gap(0.01, 0.01)})
+    assert (found.kind, found.winner) == ("cannot_tell", None)
+    assert found.settle is not None
+    assert found.settle.endswith("seeds")
+
+
+def test_a_failed_rival_takes_no_part():
+    found = decide([entry("a"), entry("b", "failed")], "a", {"b": gap(0.3, 0.001)})
+    assert found.kind == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("mean", "error"), list(itertools.product([-0.1, -0.006, 0.0, 0.004, 0.006, 0.1], [0.0, 0.001, 0.01, 0.1]))
+)
+def test_exactly_one_verdict_and_it_obeys_its_definition(mean, error):
+    found = decide([entry("a"), entry("b")], "a", {"b": gap(mean, error)})
+    low, high = gap(mean, error).interval(0.95)
+    if low > 0 and mean > 0.005:
+        assert found.kind == "overturned"
+    elif low >= -0.005 and high <= 0.005:
+        assert found.kind == "no_difference"
+    elif high < 0.005:
+        assert found.kind == "confirmed"
+    else:
+        assert found.kind == "cannot_tell"

@@ -68,7 +68,7 @@ def like_torch(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
     import torch
 
     kind, options, hyper = _twin(algorithm)
-    update = cold(algorithm, **hyper)  # type: ignore[arg-type]  # the form is a word
+    update = cold(algorithm, hyper=hyper)
     full: Hyper = {**algorithm.hyper, **hyper}
     weights = torch.nn.Parameter(update.start[0, 0].clone())
     optimizer = kind([weights], lr=float(full["server_lr"]), **options)

@@ -9,8 +9,12 @@ from fedskew.engine.law_cases import distance
 SEEDS, PARTIES, WIDTH, LR = 2, 3, 16, 0.05
 ROWS, STEPS = (9.0, 4.0, 14.0), (3.0, 1.0, 4.0)
 
+NONE: Hyper = {}  # the algorithm's own hyperparameters
 
-def cold(algorithm: Algorithm, *, dtype: str = "float64", steps: tuple[float, ...] = STEPS, **hyper: float) -> Update:
+
+def cold(
+    algorithm: Algorithm, *, dtype: str = "float64", steps: tuple[float, ...] = STEPS, hyper: Hyper = NONE
+) -> Update:
     """The first round's update, of random changes: two seeds, three parties of five that hold rows."""
     import torch
 
@@ -33,9 +37,11 @@ def cold(algorithm: Algorithm, *, dtype: str = "float64", steps: tuple[float, ..
     )
 
 
-def warm(algorithm: Algorithm, *, dtype: str = "float64", steps: tuple[float, ...] = STEPS, **hyper: float) -> Update:
+def warm(
+    algorithm: Algorithm, *, dtype: str = "float64", steps: tuple[float, ...] = STEPS, hyper: Hyper = NONE
+) -> Update:
     """The second round's update: states are what the first one left."""
-    first = cold(algorithm, dtype=dtype, steps=steps, **hyper)
+    first = cold(algorithm, dtype=dtype, steps=steps, hyper=hyper)
     after = algorithm.aggregate(first, {**algorithm.hyper, **hyper})
     again = after.weights.unsqueeze(1)
     moved = again + (first.trained - first.start).flip(-1)
@@ -137,7 +143,7 @@ def rest_stays(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
 def plain_mean(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
     """With equal steps the server's step is FedAvg's, for FedAvgM at momentum 0 and rate 1."""
     neutral = {name: value for name, value in NEUTRAL.items() if name in algorithm.hyper}
-    update = warm(algorithm, steps=(3.0, 3.0, 3.0), **neutral)
+    update = warm(algorithm, steps=(3.0, 3.0, 3.0), hyper=neutral)
     expected = (update.trained * update.share).sum(1)
     return distance(algorithm.aggregate(update, {**algorithm.hyper, **neutral}).weights, expected)
 

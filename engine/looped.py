@@ -53,14 +53,11 @@ class Looped:
     def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor) -> Tensor:
         """Outputs (S, K, n) of the models of all S seeds on the same rows, no gradients, in evaluation mode."""
         self.module.eval()
-        models = []
+        models, starts = [], range(0, len(x), EVAL_ROWS)
         with torch.no_grad():
             for place in range(len(weights)):
-                state = self._state(weights[place : place + 1], buffers[place : place + 1], place)
-                parts = [
-                    functional_call(self.module, state, (x[start : start + EVAL_ROWS].to(weights.dtype),)).T
-                    for start in range(0, len(x), EVAL_ROWS)
-                ]
+                self._load(weights[place : place + 1], buffers[place : place + 1], place)
+                parts = [self.module(x[start : start + EVAL_ROWS].to(weights.dtype)).T for start in starts]
                 models.append(torch.cat(parts, 1))
         return torch.stack(models)
 
@@ -68,8 +65,7 @@ class Looped:
         how, lane = block.optimizer, block.lanes[i]
         local = block.local(i, i + 1)
         velocity, gradient = torch.zeros_like(local.weights), torch.zeros_like(local.weights)
-        state = self._state(local.weights, block.buffers[i : i + 1], lane.place)
-        leaves = [state[name] for name in self.layout.names]
+        leaves = self._load(local.weights, block.buffers[i : i + 1], lane.place)
         anchors = self._anchors(block, i)
         shift = None if block.shift is None else block.shift[i : i + 1]
         for chunk in chunks([lane], block.round_, how.epochs, how.batch, local.weights.dtype):
@@ -78,13 +74,13 @@ class Looped:
                 for part in self.norms:
                     part.train(len(real) > 1)
                 x = data.x.index_select(0, real).to(local.weights.dtype)
-                outputs = functional_call(self.module, state, (x,))
+                outputs = self.module(x)
                 y = data.y.index_select(0, real).unsqueeze(0)
                 p = output_gradient(outputs.detach().T.unsqueeze(0), y, share, shift)
                 grads = self._gradients(block, leaves, (outputs, p[0].T), (x, share), anchors)
                 gradient[0, : self.layout.size] = torch.cat([g.reshape(-1) for g in grads])
                 take_step(local, gradient, velocity, block)
-        self._store_buffers(state, block.buffers[i])
+        self._store_buffers(block.buffers[i])
 
     def _anchors(self, block: Block, i: int) -> list[dict[str, Tensor]]:
         """The fixed networks of a penalty, w^t and the party's last model, with buffers of their own."""
@@ -118,18 +114,27 @@ class Looped:
         """What the last linear layer has just read, (1, H, B)."""
         return self.hidden[0].flatten(1).T.unsqueeze(0)
 
-    def _state(self, weights: Tensor, buffers: Tensor, place: int) -> dict[str, Tensor]:
-        """Name every parameter (views of the row, with gradients) and every buffer (copies in their own types)."""
-        views = [view[0].detach().requires_grad_() for view in self.layout.views(weights)]
-        state = {**dict(zip(self.layout.names, views, strict=True)), **self.frozen[place]}
-        kept = zip(self.layout.buffer_names, self.layout.buffer_views(buffers), self.layout.buffer_types, strict=True)
-        for name, view, kind in kept:
-            state[name] = view[0].to(weights.dtype if kind.is_floating_point else kind, copy=True)
-        return state
+    def _load(self, weights: Tensor, buffers: Tensor, place: int) -> list[Tensor]:
+        """Let the trainable parameters, which are returned, be views of a row (1, D), and the buffers copies."""
+        parameters = dict(self.module.named_parameters())
+        trainable = dict(zip(self.layout.names, (view[0] for view in self.layout.views(weights)), strict=True))
+        for name, values in {**trainable, **self.frozen[place]}.items():
+            parameters[name].data = values
+        for buffer, view in zip(self.module.buffers(), self.layout.buffer_views(buffers), strict=True):
+            buffer.data = view[0].to(buffer.dtype, copy=True)
+        return [parameters[name] for name in self.layout.names]
 
-    def _store_buffers(self, state: dict[str, Tensor], row: Tensor) -> None:
-        for name, view in zip(self.layout.buffer_names, self.layout.buffer_views(row.unsqueeze(0)), strict=True):
-            view[0].copy_(state[name])
+    def _store_buffers(self, row: Tensor) -> None:
+        views = self.layout.buffer_views(row.unsqueeze(0))
+        for buffer, view in zip(self.module.buffers(), views, strict=True):
+            view[0].copy_(buffer)
+
+    def _state(self, weights: Tensor, buffers: Tensor, place: int) -> dict[str, Tensor]:
+        """A fixed network as a dictionary, for calls that leave the network's own parameters alone."""
+        views = [view[0] for view in self.layout.views(weights)]
+        state = {**dict(zip(self.layout.names, views, strict=True)), **self.frozen[place]}
+        own = zip(self.module.named_buffers(), self.layout.buffer_views(buffers), strict=True)
+        return state | {name: view[0].to(buffer.dtype, copy=True) for (name, buffer), view in own}
 
     def _keep(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:  # noqa: ARG002
         self.hidden[:] = [inputs[0]]

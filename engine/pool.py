@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -146,6 +147,7 @@ _WORKER: dict[str, Any] = {}  # a worker's data and board, set once when it star
 def _open(folder: str, rest: Prepared, board: Any) -> None:
     import torch
 
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     arrays: dict[str, Any] = {}
     for name in ARRAYS:
@@ -153,6 +155,14 @@ def _open(folder: str, rest: Prepared, board: Any) -> None:
         # mode c: pages are shared by all workers, and torch wants arrays that could be written
         arrays[name] = np.load(path, mmap_mode="c", allow_pickle=False) if path.exists() else None
     _WORKER.update(data=replace(rest, **arrays), board=board)
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the coordinator is gone, however it went: nobody waits for the result any more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(i: int, trial: Trial) -> Outcome:

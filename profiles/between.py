@@ -107,6 +107,7 @@ def index_from(terms: Iterable[ClassTerms], parties: int) -> Share | None:
         sum(getattr(term, name) for term in kept)
         for name in ("total", "between", "mean", "variance", "third", "within", "pull", "push")
     )
+    third = max(third, 2 * variance**2 / max(mean, 1e-300))  # the least that a weighted sum of chi-squared can have
     room = total - mean
     if not kept or room <= 1e-9 * max(total, 1e-300) or total <= 1e-9 * sum(int(t.rows.sum()) for t in kept):
         return None

@@ -107,7 +107,9 @@ def _sample(partition: Partition) -> _Sample | None:
     rows, hashes = rows[order], hashes[order]
     held, labels = np.unique(partition.labels[rows], return_inverse=True)
     features, components = _features(partition, rows)
-    fold = (hashes >> np.uint64(7)).astype(np.int64) & 1
+    fold = (hashes >> np.uint64(7)).astype(np.int64) & 1  # equal rows fall into one fold
+    if fold.min() == fold.max():
+        fold = np.arange(len(fold)) % 2
     names = tuple(partition.party_names[p] for p in chosen)
     return _Sample(labels, place[partition.party[rows]].astype(np.int64), fold, features, components, names, len(held))
 

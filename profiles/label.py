@@ -158,7 +158,7 @@ class _Sums:
 
     @classmethod
     def of(cls, table: Counts) -> "_Sums":
-        cells = float(np.sort(xlogx(table[table > 0])).sum())  # sorted: the same bits in any order of parties
+        cells = _sum_xlogx(table)
         by_party, by_class = np.sort(table.sum(axis=1)), np.sort(table.sum(axis=0))
         return cls(int(table.sum()), cells, float(xlogx(by_party).sum()), float(xlogx(by_class).sum()))
 
@@ -170,11 +170,22 @@ class _Sums:
         return float(np.log(self.rows) - max(self.parties, self.classes) / self.rows)
 
 
+def _sum_xlogx(table: Counts) -> float:
+    """Sum of n ln n, each distinct count once: fast, and the same bits in any order of parties."""
+    if int(table.max()) <= table.size:
+        times = np.bincount(table.ravel())
+        return float(xlogx_table(len(times) - 1) @ times)
+    values, times = np.unique(table, return_counts=True)
+    return float(xlogx(values) @ times)
+
+
 def cell_sum(table: Counts) -> Callable[[Counts], Floats]:
     """The statistic of the label test for tables with these margins: sum of n ln n over cells, (d, P, K) to (d,)."""
     look_up = xlogx_table(int(min(table.sum(axis=1).max(), table.sum(axis=0).max())))
 
     def statistic(tables: Counts) -> Floats:
+        if len(tables) == 1 and tables.size > len(look_up):
+            return np.array([_sum_xlogx(tables)])
         return np.asarray(xlogx(tables, look_up).sum(axis=(1, 2)))
 
     return statistic

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 ITERATIONS = 40
+PRIOR = 1 / 30  # weights of features of length 1 have a variance of 30: logits of about 5 are nothing unusual
 
 
 def cross_fitted(features: NDArray[Any], codes: NDArray[np.int64], classes: int, fold: NDArray[np.int64]) -> Vector:
@@ -42,13 +43,13 @@ def fitted(
     codes: NDArray[np.int64],
     classes: int,
     given: NDArray[Any] | None = None,
-    prior: float = 1.0,
+    prior: float = PRIOR,
     least: float = 1e-6,
 ) -> tuple[Vector, Vector, Vector]:
-    """Fit by L-BFGS on whitened features, with a small ridge: weights (1 + D, classes), centre (D,), basis (D, D).
+    """Fit by L-BFGS on whitened features, with a ridge in their own space: weights (1 + D, classes), centre (D,), basis (D, D).
 
     Whitening makes the problem nearly round, so that some twenty steps do. ``given`` (n, classes) are logits that are
-    known and added; ``prior`` is how many rows the belief in weights of 0 is worth; directions with less than ``least``
+    known and added; ``prior`` is the inverse variance of weights believed in beforehand; directions with less than ``least``
     of the largest variance are left out.
     """
     from scipy.optimize import minimize
@@ -73,8 +74,8 @@ def fitted(
         slope = design.T @ (np.exp(logs) - hot) / len(design) + ridge * bound * weights
         return value + float((ridge * bound / 2 * weights**2).sum()), slope.ravel().astype(np.float64)
 
-    bound = np.ones((wide, 1))
-    bound[0] = 1 / prior  # the constant is free
+    bound = np.zeros((wide, 1))  # the constant is free
+    bound[1:, 0] = 1 / values[kept]  # in the features' own space: a map along a direction that hardly varies is bold
     start = np.zeros((wide, classes))
     if given is None:
         start[0] = np.log(hot.mean(axis=0, dtype=np.float64) + 1e-3)

@@ -1,7 +1,8 @@
 """The plain way to run federated learning: one torch module and one torch.optim.SGD a party, no stacking.
 
-The oracle of the engine's tests, and the yardstick of the benchmarks. It shares the batches and initial weights with the
-engine and nothing else. Each algorithm is written from its paper; where torch has the server's optimizer, torch runs it.
+The oracle of the engine's tests, and the yardstick of the benchmarks. It shares the batches and initial weights with
+the engine and nothing else. Each algorithm is written from its paper; where torch has the server's optimizer, torch
+runs it.
 """
 
 import copy
@@ -93,7 +94,9 @@ class PlainRun:
             for index in batches(self.seed, round_, fed.names[party], epoch, last - first, how.batch_size):
                 optimizer.zero_grad()
                 logits, hidden = see(module, x[index])
-                loss = reweighted(logits, y[index], counts) if self.wsm else nn.functional.cross_entropy(logits, y[index])
+                loss = (
+                    reweighted(logits, y[index], counts) if self.wsm else nn.functional.cross_entropy(logits, y[index])
+                )
                 (loss + self.extra(module, party, x[index], hidden, fixed)).backward()
                 optimizer.step()
                 if self.algorithm == "scaffold":

@@ -12,7 +12,6 @@ import pytest
 
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.index_file import (
-    Index,
     apply_index,
     load_index,
     make_index,
@@ -20,6 +19,7 @@ from fedskew.profiles.index_file import (
     relative_to_index,
     write_index,
 )
+from fedskew.profiles.index_formats import Index
 from fedskew.profiles.partitioning import Summary, partition_source
 from fedskew.profiles.partitions import Partition, make_partition
 from fedskew.profiles.silos import are_file_names

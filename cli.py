@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+DEMO_ALGORITHMS = ["fedavg", "fedprox", "scaffold", "fednova"]  # the paper's; all of them would take minutes
 DATA, GOAL, RUN, OUT = "The data", "What you can and want", "The training", "Output"
 Sources = Annotated[
     list[Path] | None,
@@ -69,6 +70,16 @@ MaxRows = Annotated[int | None, typer.Option(help="Train on at most this many ro
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: one a core.", rich_help_panel=RUN)]
 Recommended = Annotated[
     str | None, typer.Option(help="The algorithm the verdict is about; default: ask recommend.", rich_help_panel=RUN)
+]
+Run = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="Keep the run here; the same command resumes it.", rich_help_panel=RUN),
+]
+NoTuning = Annotated[
+    bool, typer.Option("--no-tuning", help="Run the given hyperparameters as they are.", rich_help_panel=RUN)
+]
+ForceResume = Annotated[
+    bool, typer.Option("--force-resume", help="Resume though data, options or versions differ.", rich_help_panel=RUN)
 ]
 NoReferences = Annotated[
     bool, typer.Option("--no-references", help="Leave out the centralised and local-only lines.", rich_help_panel=RUN)
@@ -170,8 +181,11 @@ def validate(
     model: Model = None,
     max_rows: MaxRows = None,
     jobs: Jobs = None,
+    run: Run = None,
+    no_tuning: NoTuning = False,
     no_references: NoReferences = False,
     set_: Set = None,
+    force_resume: ForceResume = False,
     json_: Json = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -179,7 +193,7 @@ def validate(
     """Train all candidates in short paired runs and return a verdict on the recommended one."""
     from fedskew.advisor import recommend as choose
     from fedskew.advisor.delivery import deliver, watching
-    from fedskew.engine import validate as run
+    from fedskew.engine import validate as check
 
     options = locals()
     training = _training(options)
@@ -187,7 +201,7 @@ def validate(
     if recommended is None:
         recommended = choose(_profile(partition), **_constraints(options)).algorithm
     with watching(json_, quiet=quiet) as progress:
-        found = run(partition, recommended=recommended, progress=progress, **training)
+        found = check(partition, recommended=recommended, progress=progress, **training)
     deliver(found, json_, quiet=quiet)
     _leave(found)
 
@@ -225,24 +239,29 @@ def advise(
     model: Model = None,
     max_rows: MaxRows = None,
     jobs: Jobs = None,
+    run: Run = None,
+    no_tuning: NoTuning = False,
     no_references: NoReferences = False,
     set_: Set = None,
+    force_resume: ForceResume = False,
     json_: Json = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
     """Do all three: profile the silos, recommend an algorithm, and check the advice on your data."""
-    from fedskew.advisor import advise as run
+    from fedskew.advisor import advise as advise_on
     from fedskew.advisor import demo_partition
     from fedskew.advisor.delivery import deliver, watching
 
     options = locals()
     training = _training(options)
+    if demo and algorithms == "all":
+        training["algorithms"] = DEMO_ALGORITHMS
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
     partition = demo_partition() if demo else _read(source, options)
     with watching(json_, quiet=quiet) as progress:
-        found = run(
+        found = advise_on(
             partition, validated=not no_validate, constraints=_constraints(options), progress=progress, **training
         )
     deliver(found, json_, quiet=quiet)
@@ -324,7 +343,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
-        code = _complain("interrupted; nothing was kept. Run the same command again", 130)
+        code = _complain("interrupted; what was finished is kept. Run the same command again to go on", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -445,6 +464,9 @@ def _training(options: Mapping[str, Any]) -> dict[str, Any]:
     wanted = options["algorithms"]
     training["algorithms"] = None if wanted == "all" else _split(wanted)
     training["references"] = not options["no_references"]
+    training["tuning"] = not options["no_tuning"]
+    training["run"] = options["run"] or "auto"
+    training["force_resume"] = options["force_resume"]
     training["hyper"] = _hyper(options["set_"] or [])
     for name in ("seeds", "max_rows", "jobs"):
         if training.get(name) is not None and training[name] < 1:

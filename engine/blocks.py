@@ -8,22 +8,29 @@ from torch import Tensor
 
 from fedskew.engine.algorithms.base import Algorithm, Hyper, Local
 from fedskew.engine.schedule import Lane
+from fedskew.engine.sparse import Sparse
+from fedskew.engine.transforms import Transforms
 
-BLOCK_BYTES = 6_000_000  # measured: a block works best when it fits a core's share of the last cache
-MOST_LANES = 64
+BLOCK_BYTES = {"cpu": 6_000_000, "cuda": 600_000_000}  # cpu: measured, a core's share of the last cache; cuda: a guess
+MOST_LANES = {"cpu": 64, "cuda": 1024}
+NO_TRANSFORMS = Transforms((), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a worker trains on: ``x`` (N, ...) float32 scaled, ``y`` (N,) int64 classes or float targets."""
+    """What a worker trains on: ``x`` (N, ...) scaled, dense or sparse; ``y`` (N,) int64 classes or float targets."""
 
-    x: Tensor
+    x: Tensor | Sparse
     y: Tensor
 
     @property
     def regression(self) -> bool:
         """Whether the labels are numbers to be met by squared error."""
         return self.y.dtype.is_floating_point
+
+    def to(self, device: torch.device) -> "Data":
+        """The same rows on a device."""
+        return Data(self.x.to(device), self.y.to(device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class Block:
     algorithm: Algorithm
     hyper: Hyper
     optimizer: Optimizer
+    transforms: Transforms = NO_TRANSFORMS
 
     def steps(self) -> list[int]:
         """Local steps of every lane, falling."""
@@ -83,15 +91,43 @@ def take_step(local: Local, gradient: Tensor, velocity: Tensor, block: Block) ->
 
     Weight decay and ``algorithm.gradient`` join the gradient before momentum, ``algorithm.step`` the weights after it.
     """
-    how, algorithm = block.optimizer, block.algorithm
-    if how.weight_decay:
-        gradient.add_(local.weights, alpha=how.weight_decay)
+    algorithm = block.algorithm
     if algorithm.gradient is not None:
         gradient.add_(algorithm.gradient(local, block.hyper))
-    velocity.mul_(how.momentum).add_(gradient)
-    local.weights.add_(velocity, alpha=-how.lr)
+    sgd(local.weights, gradient, velocity, block.optimizer)
     if algorithm.step is not None:
         local.weights.add_(algorithm.step(local, block.hyper))
+
+
+def plain_sgd(weights: Tensor, gradient: Tensor, velocity: Tensor, how: Optimizer) -> None:
+    """v <- momentum v + (g + decay w), w <- w - lr v; all (L, D), all but ``gradient`` changed for good."""
+    if how.weight_decay:
+        gradient.add_(weights, alpha=how.weight_decay)
+    if how.momentum:
+        gradient = velocity.mul_(how.momentum).add_(gradient)
+    weights.add_(gradient, alpha=-how.lr)
+
+
+def fused_sgd(weights: Tensor, gradient: Tensor, velocity: Tensor, how: Optimizer) -> None:
+    """The same in one pass over memory, by a function of torch that has no public name.
+
+    A row is a multiple of 16 numbers long, so that none falls into the function's scalar tail, which rounds otherwise.
+    """
+    torch._fused_sgd_(
+        [weights],
+        [gradient],
+        [velocity] if how.momentum else [],
+        weight_decay=how.weight_decay,
+        momentum=how.momentum,
+        lr=how.lr,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+        is_first_step=False,
+    )
+
+
+sgd = fused_sgd if hasattr(torch, "_fused_sgd_") else plain_sgd
 
 
 def output_gradient(outputs: Tensor, target: Tensor, weights: Tensor, shift: Tensor | None) -> Tensor:
@@ -117,8 +153,8 @@ def output_gradient(outputs: Tensor, target: Tensor, weights: Tensor, shift: Ten
         return p.scatter_add_(1, target.unsqueeze(1), minus).mul_(weights.unsqueeze(1))
 
 
-def block_size(parameters: int, activations: int, inputs: int, batch: int) -> int:
-    """How many lanes a block holds, from the model's size alone (never from a timing), 1 to 64.
+def block_size(parameters: int, activations: int, inputs: int, batch: int, device: str = "cpu") -> int:
+    """How many lanes a block holds, from the model's size alone (never from a timing), at least 1.
 
     Examples
     --------
@@ -126,4 +162,4 @@ def block_size(parameters: int, activations: int, inputs: int, batch: int) -> in
     45
     """
     per_lane = 4 * (batch * inputs + 3 * parameters + 3 * batch * activations)
-    return max(1, min(MOST_LANES, BLOCK_BYTES // per_lane))
+    return max(1, min(MOST_LANES[device], BLOCK_BYTES[device] // per_lane))

@@ -10,7 +10,6 @@ from fedskew.engine.algorithms.base import Algorithm
 from fedskew.engine.law_cases import NETWORKS
 from fedskew.profiles.errors import FedskewError, choices
 
-SINGLE = 2.0**-23  # one rounding to float32
 EXACT = 1e-10  # float64, relative
 EVERY = tuple(NETWORKS)
 
@@ -84,13 +83,14 @@ def memories(algorithm: Algorithm) -> bool:
 
 
 def corrects(algorithm: Algorithm) -> bool:
-    """The weights are corrected after each optimizer step."""
-    return algorithm.step is not None
+    """Parties and server keep a control variate, named c."""
+    first = server.cold(algorithm)
+    return "c" in first.own and "c" in first.server
 
 
 def waits(algorithm: Algorithm) -> bool:
-    """A correction or penalty needs what earlier rounds left."""
-    return algorithm.step is not None or algorithm.penalty is not None
+    """A correction by control variates, or a penalty, needs what earlier rounds left."""
+    return corrects(algorithm) or algorithm.penalty is not None
 
 
 def pulls(algorithm: Algorithm) -> bool:
@@ -145,7 +145,7 @@ LAWS: tuple[Law, ...] = (
     _law("without change the server rests", "first round", always, server.rest_stays),
     _law("a party listed twice weighs like twice the rows", "any state, unequal steps", by_rows, server.party_twice),
     _law("with equal steps the server is FedAvg's", "server momentum 0, rate 1", linear_by_rows, server.plain_mean),
-    _law("float32 is float64 rounded once", "any state", linear, server.rounded_once, SINGLE),
+    _law("float32 is float64 rounded at the end", "any state", linear, server.rounded_once, 0),
     _law("memories start at zero", "party never seen", remembers, server.zero_at_first, 0),
     _law("a constant gradient g gives c_i = g", "no momentum, unequal steps", corrects, server.constant_gradient),
     _law("the correction is K lr (c_i - c)", "no gradient, momentum 0.9", corrects, server.outside_momentum),

@@ -152,7 +152,7 @@ NEUTRAL: Mapping[str, float] = {"server_lr": 1.0, "server_momentum": 0.0}
 
 
 def rounded_once(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
-    """In float32 the server's sums are float64's, rounded once."""
+    """In float32 the server's step is float64's, rounded at the end and nowhere before."""
     narrow = warm(algorithm, dtype="float32")
     wide = replace(
         narrow,
@@ -161,8 +161,8 @@ def rounded_once(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
         own={name: rows.double() for name, rows in narrow.own.items()},
         server={name: rows.double() for name, rows in narrow.server.items()},
     )
-    exact = algorithm.aggregate(wide, algorithm.hyper).weights
-    return distance(algorithm.aggregate(narrow, algorithm.hyper).weights.double(), exact)
+    exact = algorithm.aggregate(wide, algorithm.hyper).weights.float()
+    return distance(algorithm.aggregate(narrow, algorithm.hyper).weights, exact)
 
 
 def zero_at_first(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
@@ -174,7 +174,6 @@ def zero_at_first(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
 
 def constant_gradient(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
     """Where a party's gradient is g at every step (no momentum), its c_i after a round is g."""
-    assert algorithm.step is not None
     hyper: Hyper = algorithm.hyper
     update = replace(warm(algorithm), momentum=0.0)
     g = update.trained.flip(1)  # any numbers
@@ -182,8 +181,7 @@ def constant_gradient(algorithm: Algorithm, network: str) -> float:  # noqa: ARG
     for party, steps in enumerate(STEPS):
         local = local_of(update, party)
         for _ in range(int(steps)):
-            moved = local.weights - LR * g[:, party]
-            local = replace(local, weights=moved + algorithm.step(replace(local, weights=moved), hyper))
+            local = replace(local, weights=_moved(algorithm, local, g[:, party]))
         ends.append(local.weights)
     trained = update.trained.new_empty(update.trained.shape)
     for party, rows in enumerate(ends):
@@ -208,11 +206,14 @@ def optimum_stays(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
     local = local_of(update)
     g = update.trained[:, 0] - update.start[:, 0]
     local = replace(local, own=dict.fromkeys(local.own, g), server=dict.fromkeys(local.server, g * 0))
+    return float((_moved(algorithm, local, g) - local.weights).norm() / (LR * g.norm()))
+
+
+def _moved(algorithm: Algorithm, local: Local, g: Tensor) -> Tensor:
+    """One local step without momentum, from the loss gradient g."""
     total = g if algorithm.gradient is None else g + algorithm.gradient(local, algorithm.hyper)
     moved = local.weights - LR * total
-    if algorithm.step is not None:
-        moved = moved + algorithm.step(replace(local, weights=moved), algorithm.hyper)
-    return float((moved - local.weights).norm() / (LR * g.norm()))
+    return moved if algorithm.step is None else moved + algorithm.step(replace(local, weights=moved), algorithm.hyper)
 
 
 def pull_is_linear(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001

@@ -107,6 +107,7 @@ def frozen_stays(algorithm: Algorithm, network: str) -> float:
 
     run = finish(start(algorithm, network, seeds=(0, 1)))
     x = federation(NETWORKS[network].shape).data.x
+    assert isinstance(x, torch.Tensor)
     found, errors = run.network.outputs(run.state.weights, run.state.buffers, x), []
     for place, seed in enumerate(run.seeds):
         module = seeded(NETWORKS[network], seed).double()

@@ -1,28 +1,34 @@
-"""Trials on several processes, one torch thread each; same bits for any number of workers."""
+"""Trials on several processes, one torch thread each: the same bits for any number of workers, however interrupted."""
 
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
+import torch
 
-from fedskew.engine.plans import Outcome, Trial
+from fedskew.engine.plans import Outcome, Part, Trial, joined
+from fedskew.engine.snapshots import pack, read_blob, unpack, write_blob
 from fedskew.engine.splits import Prepared
-from fedskew.engine.trials import run_trial
+from fedskew.engine.store import RunStore
+from fedskew.engine.trials import run_part
 from fedskew.profiles.errors import EnvironmentFaultError
 
 Tell = Callable[[int, int, float], None]
 """Told now and then: number of the trial, rounds done, mean score."""
 RETRIES = 2
+SECONDS = 2.0  # a part ends after the round in which this much time has passed: what a kill can cost
 ARRAYS = ("x", "y", "bounds", "shares", "test_x", "test_y", "test_party")
 
 
@@ -37,77 +43,158 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_trials(
-    trials: Sequence[Trial], data: Prepared, jobs: int, tell: Tell | None = None, most: int = RETRIES
-) -> list[Outcome]:
-    """Run trials, in this process or on ``jobs`` others; outcomes come in the order of the trials.
+class Workers:
+    """Processes that train; with one job, this process.
 
-    A worker that dies costs a retry of what it ran, at most ``most`` times.
-
-    Raises
-    ------
-    EnvironmentFaultError
-        Workers died again and again.
+    Parameters
+    ----------
+    data : prepared tables by name; workers map them from files, so they lie in memory once
+    jobs : number of processes
+    store : where parts are committed and resumed from; None keeps nothing
     """
-    if jobs <= 1 or len(trials) <= 1 or not all(_travels(trial) for trial in trials):
-        return _run_here(trials, data, tell)
-    outcomes: dict[int, Outcome] = {}
-    with tempfile.TemporaryDirectory(prefix="fedskew-") as folder:
-        _save(data, Path(folder))
-        empty: dict[str, Any] = {name: np.empty(0) for name in ARRAYS}
-        rest = replace(data, **empty)
-        for _ in range(most + 1):
-            left = [i for i in range(len(trials)) if i not in outcomes]
-            try:
-                outcomes.update(_run_pool(trials, left, (folder, rest), min(jobs, len(left)), tell))
-            except BrokenProcessPool:
-                continue
-            return [outcomes[i] for i in range(len(trials))]
-    lost = ", ".join(trials[i].algorithm.name for i in range(len(trials)) if i not in outcomes)
-    raise EnvironmentFaultError(
-        f"worker processes died {most + 1} times (out of memory?) while training {lost}; "
-        f"try --jobs 1, --max-rows or a smaller --model"
-    )
 
+    def __init__(self, data: Mapping[str, Prepared], jobs: int, store: RunStore | None = None) -> None:
+        self._data, self._jobs, self._store = data, jobs, store
+        self._folder = tempfile.TemporaryDirectory(prefix="fedskew-")
+        self._pool: ProcessPoolExecutor | None = None
+        self._board: Any = None
 
-def _run_here(trials: Sequence[Trial], data: Prepared, tell: Tell | None) -> list[Outcome]:
-    import torch
+    def __enter__(self) -> Self:
+        """Use as a context, so that no process outlives it."""
+        return self
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the bits depend on it
-    try:
-        return [run_trial(trial, data, _watch(i, tell)) for i, trial in enumerate(trials)]
-    finally:
-        torch.set_num_threads(threads)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End all processes."""
+        self._stop(kill=kind is not None)
+        self._folder.cleanup()
 
+    def run(self, trials: Sequence[Trial], tell: Tell | None = None, most: int = RETRIES) -> list[Outcome]:
+        """Run trials to their ends; outcomes come in the order of the trials.
 
-def _watch(i: int, tell: Tell | None) -> Callable[[int, float], None] | None:
-    return None if tell is None else lambda rounds, score: tell(i, rounds, score)
+        A worker that dies costs the part it ran, at most ``most`` times.
 
+        Raises
+        ------
+        EnvironmentFaultError
+            Workers died again and again, or the store cannot be written.
+        """
+        done: list[list[Part]] = [[] if self._store is None else self._store.parts(trial.key) for trial in trials]
+        if self._jobs <= 1 or not all(_travels(trial) for trial in trials):
+            self._run_here(trials, done, tell)
+        else:
+            self._run_there(trials, done, tell, most)
+        return [joined(parts) for parts in done]
 
-def _run_pool(
-    trials: Sequence[Trial], left: Sequence[int], data: tuple[str, Prepared], jobs: int, tell: Tell | None
-) -> Iterator[tuple[int, Outcome]]:
-    context = multiprocessing.get_context("spawn")
-    board = context.RawArray(
-        "d", 2 * len(trials)
-    )  # rounds done and score of each trial: no lock that a dead worker holds
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_open, initargs=(*data, board)) as pool:
-        with _without_main():
-            waiting: dict[Future[Outcome], int] = {pool.submit(_work, i, trials[i]): i for i in left}
+    def _run_here(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None) -> None:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # the bits depend on it
         try:
-            while waiting:
-                done, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-                for i in waiting.values():
-                    if tell is not None and board[2 * i]:
-                        tell(i, int(board[2 * i]), board[2 * i + 1])
-                for future in done:
-                    yield waiting.pop(future), future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+            for i, trial in enumerate(trials):
+                watch = None if tell is None else _teller(i, tell)
+                while not _finished(done[i]):
+                    part = _work(trial, self._data[trial.data], _last(done[i]), self._blobs(), watch)
+                    self._keep(trial, done[i], part)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _run_there(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None, most: int) -> None:
+        for _ in range(most + 1):
+            try:
+                self._drain(trials, done, tell)
+            except BrokenProcessPool:
+                self._stop(kill=True)
+                continue
+            return
+        lost = ", ".join(trial.name for trial, parts in zip(trials, done, strict=True) if not _finished(parts))
+        raise EnvironmentFaultError(
+            f"worker processes died {most + 1} times (out of memory?) while training {lost}; "
+            f"try --jobs 1, --max-rows or a smaller --model"
+        )
+
+    def _drain(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None) -> None:
+        pool = self._started(len(trials))
+        waiting: dict[Future[Part], int] = {}
+
+        def submit(i: int) -> None:
+            if not _finished(done[i]):
+                with _without_main():
+                    waiting[pool.submit(_work_there, i, trials[i], _last(done[i]), self._blobs())] = i
+
+        for i in range(len(trials)):
+            submit(i)
+        while waiting:
+            ready, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+            for i in waiting.values():
+                if tell is not None and self._board[2 * i]:
+                    tell(i, int(self._board[2 * i]), self._board[2 * i + 1])
+            for future in ready:
+                i = waiting.pop(future)
+                self._keep(trials[i], done[i], future.result())
+                submit(i)
+
+    def _keep(self, trial: Trial, parts: list[Part], part: Part) -> None:
+        if self._store is not None:
+            self._store.commit(trial.key, part)
+        parts.append(part)
+
+    def _blobs(self) -> Path | None:
+        return None if self._store is None else self._store.folder / "blobs"
+
+    def _started(self, trials: int) -> ProcessPoolExecutor:
+        if self._pool is not None and len(self._board) < 2 * trials:
+            self._stop(kill=False)
+        if self._pool is None:
+            for name, data in self._data.items():
+                _save(data, Path(self._folder.name), name)
+            empty: dict[str, Any] = {name: np.empty(0) for name in ARRAYS}
+            rest = {name: replace(data, **empty) for name, data in self._data.items()}
+            context = multiprocessing.get_context("spawn")
+            # rounds and score by trial, without a lock that a dead worker could hold; room for later calls
+            self._board = context.RawArray("d", 2 * max(trials, 64))
+            self._pool = ProcessPoolExecutor(
+                self._jobs, mp_context=context, initializer=_open, initargs=(self._folder.name, rest, self._board)
+            )
+        for i in range(len(self._board)):
+            self._board[i] = 0.0
+        return self._pool
+
+    def _stop(self, *, kill: bool) -> None:
+        if self._pool is not None:
+            processes = list((self._pool._processes or {}).values())  # noqa: SLF001  (no public way to end busy workers)
+            self._pool.shutdown(wait=not kill, cancel_futures=True)
+            for process in processes if kill else ():
+                process.kill()
+        self._pool = None
+
+
+def _finished(parts: Sequence[Part]) -> bool:
+    return bool(parts) and parts[-1].predicted is not None
+
+
+def _last(parts: Sequence[Part]) -> tuple[str, str] | None:
+    return (parts[-1].state, parts[-1].sha256) if parts else None
+
+
+def _teller(i: int, tell: Tell) -> Callable[[int, float], None]:
+    return lambda rounds, score: tell(i, rounds, score)
+
+
+def _work(
+    trial: Trial,
+    data: Prepared,
+    last: tuple[str, str] | None,
+    blobs: Path | None,
+    watch: Callable[[int, float], None] | None,
+) -> Part:
+    """Run the next part of a trial from its last saved state, and save the state after it unless that was the end."""
+    if blobs is None:
+        return run_part(trial, data, watch=watch)[0]
+    state = None if last is None else unpack(read_blob(blobs / last[0], last[1]))
+    part, after = run_part(trial, data, state=state, seconds=SECONDS, watch=watch)
+    if part.predicted is not None:
+        return part
+    name = f"{trial.key}-{part.last}.safetensors"
+    return replace(part, state=name, sha256=write_blob(blobs / name, pack(after)))
 
 
 @contextmanager
@@ -127,34 +214,34 @@ def _without_main() -> Iterator[None]:
 
 def _travels(trial: Trial) -> bool:
     """Whether another process can find the trial's functions: not those of a user's script or notebook."""
-    values = [getattr(trial.algorithm, field.name) for field in fields(trial.algorithm)]
-    named = [value for value in values if callable(value)]
-    return all(
-        v.__module__ != "__main__" and "<" not in v.__qualname__ for v in named
-    ) and not trial.model.name.startswith("__main__:")
+    named = [v for v in (getattr(trial.algorithm, field.name) for field in fields(trial.algorithm)) if callable(v)]
+    here = any(v.__module__ == "__main__" or "<" in v.__qualname__ for v in named)
+    return not here and not trial.model.name.startswith("__main__:")
 
 
-def _save(data: Prepared, folder: Path) -> None:
-    for name in ARRAYS:
-        values = getattr(data, name)
-        if values is not None:
-            np.save(folder / f"{name}.npy", values, allow_pickle=False)
+def _save(data: Prepared, folder: Path, name: str) -> None:
+    for array in ARRAYS:
+        values, path = getattr(data, array), folder / f"{name}-{array}.npy"
+        if values is not None and not path.exists():
+            np.save(path, values, allow_pickle=False)
 
 
 _WORKER: dict[str, Any] = {}  # a worker's data and board, set once when it starts
 
 
-def _open(folder: str, rest: Prepared, board: Any) -> None:
-    import torch
-
+def _open(folder: str, rest: Mapping[str, Prepared], board: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what an interrupt means
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    arrays: dict[str, Any] = {}
-    for name in ARRAYS:
-        path = Path(folder) / f"{name}.npy"
-        # mode c: pages are shared by all workers, and torch wants arrays that could be written
-        arrays[name] = np.load(path, mmap_mode="c", allow_pickle=False) if path.exists() else None
-    _WORKER.update(data=replace(rest, **arrays), board=board)
+    data = {}
+    for name, empty in rest.items():
+        arrays: dict[str, Any] = {}
+        for array in ARRAYS:
+            path = Path(folder) / f"{name}-{array}.npy"
+            # mode c: pages are shared by all workers, and torch wants arrays that could be written
+            arrays[array] = np.load(path, mmap_mode="c", allow_pickle=False) if path.exists() else None
+        data[name] = replace(empty, **arrays)
+    _WORKER.update(data=data, board=board)
 
 
 def _leave_with_parent() -> None:
@@ -165,11 +252,11 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
 
-def _work(i: int, trial: Trial) -> Outcome:
+def _work_there(i: int, trial: Trial, last: tuple[str, str] | None, blobs: Path | None) -> Part:
     board = _WORKER["board"]
 
     def watch(rounds: int, score: float) -> None:
         board[2 * i + 1] = score
         board[2 * i] = rounds
 
-    return run_trial(trial, _WORKER["data"], watch)
+    return _work(trial, _WORKER["data"][trial.data], last, blobs, watch)

@@ -22,6 +22,14 @@ class Score(_Record, frozen=True):
     curve: tuple[tuple[float, ...], ...] = ()
 
 
+class Tried(_Record, frozen=True):
+    """One setting that tuning tried, for how many rounds, and its mean score on the rows held back (null: diverged)."""
+
+    hyperparameters: dict[str, float | str]
+    rounds: int
+    score: float | None
+
+
 class Candidate(_Record, frozen=True):
     """One algorithm's result.
 
@@ -48,6 +56,7 @@ class Candidate(_Record, frozen=True):
     trend: str | None
     diverged_at: int | None = None
     constant_seeds: int = 0
+    tuning: tuple[Tried, ...] = ()
 
 
 class PartyScore(_Record, frozen=True):

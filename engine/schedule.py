@@ -1,7 +1,7 @@
 """Which rows every lane sees at every local step: drawn from (seed, round, party, epoch), alike for all candidates."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -36,10 +36,15 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some steps of a block: ``rows`` (T, L, B) int64 row numbers, ``weights`` (T, L, B), 1 / batch length or 0."""
+    """Some steps of a block.
+
+    ``rows`` (T, L, B) int64 row numbers, ``weights`` (T, L, B), 1 / batch length or 0, ``lengths`` (T, L) rows of each
+    batch, 0 where a lane has no step left.
+    """
 
     rows: Tensor
     weights: Tensor
+    lengths: NDArray[np.int64]
 
 
 def chunks(lanes: Sequence[Lane], round_: int, epochs: int, batch: int, dtype: torch.dtype) -> Iterator[Chunk]:
@@ -47,16 +52,22 @@ def chunks(lanes: Sequence[Lane], round_: int, epochs: int, batch: int, dtype: t
 
     Short batches are padded with rows of weight 0: always, so that a batch's bits never depend on its neighbours.
     """
-    streams = [_stream(lane, round_, epochs, batch) for lane in lanes]
-    total = max((lane.steps(epochs, batch) for lane in lanes), default=0)
+    streams = [_Stream(lane, round_, epochs, batch) for lane in lanes]
+    held = np.asarray([lane.rows for lane in lanes], np.int64)
+    batches = -(-held // batch)
+    total = int(batches.max(initial=0)) * epochs
     width = -(-batch // 16) * 16
+    places = torch.arange(width)
     for start in range(0, total, CHUNK):
-        steps = min(CHUNK, total - start)
-        rows = np.zeros((steps, len(lanes), width), np.int64)
-        weights = np.zeros((steps, len(lanes), width), np.float64)
+        at = np.arange(start, min(start + CHUNK, total))[:, None]
+        rows = np.zeros((len(at), len(lanes), width), np.int64)
         for i, stream in enumerate(streams):
-            stream.fill(rows[:, i, :batch], weights[:, i, :batch])
-        yield Chunk(torch.from_numpy(rows), torch.from_numpy(weights).to(dtype))
+            stream.fill(rows[:, i, :batch])
+        left = held - at % np.maximum(batches, 1) * batch
+        lengths = np.where(at < batches * epochs, np.minimum(left, batch), 0)
+        share = torch.from_numpy(1.0 / np.maximum(lengths, 1)).to(dtype).unsqueeze(2)
+        weights = share * (places < torch.from_numpy(lengths).unsqueeze(2))
+        yield Chunk(torch.from_numpy(rows), weights, lengths)
 
 
 @dataclass(slots=True)
@@ -67,33 +78,22 @@ class _Stream:
     round_: int
     epochs: int
     batch: int
-    epoch: int
-    order: NDArray[np.int64]
-    shares: NDArray[np.float64]
-    at: int  # batches already given of this epoch
+    epoch: int = -1
+    order: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    at: int = 0  # batches already given of this epoch
 
-    def fill(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def fill(self, rows: NDArray[np.int64]) -> None:
         """Write the next len(rows) steps; what lies beyond the lane's last step stays 0."""
         done = 0
         while done < len(rows):
             if self.at == len(self.order):
-                if self.epoch + 1 >= self.epochs:
+                if self.epoch + 1 >= self.epochs or not self.lane.rows:
                     return
                 self.epoch, self.at = self.epoch + 1, 0
                 self.order = _epoch(self.lane, self.round_, self.epoch, self.batch)
             take = min(len(rows) - done, len(self.order) - self.at)
-            if take == 0:
-                return
             rows[done : done + take] = self.order[self.at : self.at + take]
-            weights[done : done + take] = self.shares[self.at : self.at + take]
             done, self.at = done + take, self.at + take
-
-
-def _stream(lane: Lane, round_: int, epochs: int, batch: int) -> _Stream:
-    batches = -(-lane.rows // batch)
-    lengths = np.minimum(batch, lane.rows - batch * np.arange(batches))
-    shares = np.where(np.arange(batch) < lengths[:, None], 1.0 / np.maximum(lengths[:, None], 1), 0.0)
-    return _Stream(lane, round_, epochs, batch, 0, _epoch(lane, round_, 0, batch), shares, 0)
 
 
 def _epoch(lane: Lane, round_: int, epoch: int, batch: int) -> NDArray[np.int64]:

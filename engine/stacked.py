@@ -1,17 +1,20 @@
 """The stacked backend: networks of linear layers, all lanes of a block in one batched product a layer.
 
-Activations are feature-major (L, features, B), so that biases and ReLUs run along the batch.
+Activations are feature-major (L, features, B), so that biases and ReLUs run along the batch. The gradients of linear
+layers are written out by hand, into buffers that live as long as the block: half of what a step of a small network
+costs is otherwise bookkeeping and fresh memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from fedskew.engine.blocks import Block, Data, block_size, output_gradient, take_step
 from fedskew.engine.layout import Layout
-from fedskew.engine.schedule import chunks
+from fedskew.engine.schedule import Lane, chunks
+from fedskew.engine.sparse import Sparse
 
 EVAL_ROWS = 256
 
@@ -22,89 +25,176 @@ class Stacked:
 
     layout: Layout
     relu: tuple[bool, ...]
+    device: str = "cpu"
 
     @property
     def lanes(self) -> int:
         """Lanes a block should hold."""
         widths = [shape[0] for shape in self.layout.shapes[1::2]]
-        return block_size(self.layout.size, sum(widths), self.layout.shapes[0][1], 64)
+        return block_size(self.layout.size, sum(widths), self.layout.shapes[0][1], 64, self.device)
 
-    def forward(self, leaves: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+    def train(self, block: Block, data: Data) -> None:
+        """Run all local steps of a block, in lockstep; lanes with fewer steps leave early."""
+        how, kind, step = block.optimizer, block.weights.dtype, 0
+        room = Room.of(self, block)
+        part = room
+        for chunk in chunks(block.lanes, block.round_, how.epochs, how.batch, kind):
+            active = (chunk.lengths > 0).sum(1).tolist()
+            for t, rows, weights in zip(range(len(active)), chunk.rows, chunk.weights, strict=True):
+                if active[t] != part.lanes:
+                    part = room.first(active[t])
+                part.load(data, rows[: part.lanes], step)
+                part.backward(weights[: part.lanes].to(part.weights.device))
+                step += 1
+
+    def forward(self, views: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs (L, K, B) and the last hidden activations (L, H, B) of inputs (L, F, B)."""
         h = hidden = x
         for i, follows in enumerate(self.relu):
             hidden = h
-            h = torch.baddbmm(leaves[2 * i + 1].unsqueeze(2), leaves[2 * i], h)
+            h = torch.baddbmm(views[2 * i + 1].unsqueeze(2), views[2 * i], h)
             if follows:
-                h = torch.relu(h)
+                h = h.relu_()
         return h, hidden
 
-    def train(self, block: Block, data: Data) -> None:
-        """Run all local steps of a block, in lockstep; lanes with fewer steps leave early."""
-        how, steps = block.optimizer, block.steps()
-        velocity, gradient = torch.zeros_like(block.weights), torch.zeros_like(block.weights)
-        active, t = -1, 0
-        for chunk in chunks(block.lanes, block.round_, how.epochs, how.batch, block.weights.dtype):
-            for rows, weights in zip(chunk.rows, chunk.weights, strict=True):
-                now = sum(s > t for s in steps)
-                if now != active:
-                    active = now
-                    local = block.local(0, active)
-                    leaves = [view.detach().requires_grad_() for view in self.layout.views(local.weights)]
-                    anchors = self._anchors(block, active)
-                    shift = None if block.shift is None else block.shift[:active]
-                    pad = gradient.new_zeros(active, self.layout.padded - self.layout.size)
-                x, y = self._batch(data, rows[:active])
-                outputs, hidden = self.forward(leaves, x)
-                p = output_gradient(outputs, y, weights[:active], shift)
-                grads = self._gradients(block, leaves, (outputs, p), (hidden, x, weights[:active]), anchors)
-                torch.cat([*(g.flatten(1) for g in grads), pad], 1, out=gradient[:active])
-                take_step(local, gradient[:active], velocity[:active], block)
-                t += 1
-
-    def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor) -> Tensor:  # noqa: ARG002
+    def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor | Sparse) -> Tensor:  # noqa: ARG002
         """Outputs (S, K, n) of S models on the same rows (n, F), no gradients."""
         views = self.layout.views(weights)
         parts = []
         with torch.no_grad():
             for start in range(0, len(x), EVAL_ROWS):
-                h = x[start : start + EVAL_ROWS].flatten(1).to(weights.dtype).T
+                h = x[start : start + EVAL_ROWS].flatten(1).to(weights).T
                 parts.append(self.forward(views, h.expand(len(weights), *h.shape))[0])
         return torch.cat(parts, 2)
 
-    def _batch(self, data: Data, rows: Tensor) -> tuple[Tensor, Tensor]:
-        lanes, batch = rows.shape
-        flat = rows.reshape(-1)
-        x = data.x.index_select(0, flat).view(lanes, batch, -1).transpose(1, 2)
-        return x, data.y.index_select(0, flat).view(lanes, batch)
 
-    def _anchors(self, block: Block, active: int) -> tuple[list[Tensor], list[Tensor]] | None:
-        """The fixed networks of a penalty: under w^t and under the party's previous weights."""
-        if block.algorithm.penalty is None:
-            return None
-        return self.layout.views(block.start[:active]), self.layout.views(block.previous(0, active))
+@dataclass(slots=True)
+class Room:
+    """The first lanes of a block and all that their steps write.
 
-    def _gradients(
-        self,
-        block: Block,
-        leaves: list[Tensor],
-        loss: tuple[Tensor, Tensor],
-        batch: tuple[Tensor, Tensor, Tensor],
-        anchors: tuple[list[Tensor], list[Tensor]] | None,
-    ) -> tuple[Tensor, ...]:
-        outputs, p = loss
-        if anchors is None or block.algorithm.penalty is None:
-            return torch.autograd.grad(outputs, leaves, p)
-        hidden, x, weights = batch
-        with torch.no_grad():
-            fixed = [self.forward(views, x)[1] for views in anchors]
-        extra = block.algorithm.penalty(hidden, fixed[0], fixed[1], block.hyper)  # (L, B)
-        if not extra.requires_grad:  # one layer: the inputs are the representation, whatever the weights
-            return torch.autograd.grad(outputs, leaves, p)
-        return torch.autograd.grad([outputs, extra], leaves, [p, weights], materialize_grads=True)
+    ``inputs`` (L, B, F), ``labels`` (L, B); by layer: ``outputs`` and ``errors`` (L, out, B), ``slopes`` (L, out, in)
+    and (L, out, 1) in turn; ``gradient``, ``velocity`` (L, D).
+    """
+
+    network: Stacked
+    block: Block
+    inputs: Tensor
+    labels: Tensor
+    outputs: list[Tensor]
+    errors: list[Tensor]
+    slopes: list[Tensor]
+    gradient: Tensor
+    velocity: Tensor
+    anchors: tuple[list[Tensor], list[Tensor]] | None = None
+    weights: Tensor = field(init=False)
+    views: list[Tensor] = field(init=False)
+    flat: list[Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Cut the views that stay the same from step to step."""
+        lanes, layout = self.lanes, self.network.layout
+        self.weights = self.block.weights[:lanes]
+        views = layout.views(self.weights)
+        self.views = [view if view.ndim == 3 else view.unsqueeze(2) for view in views]
+        pad = self.weights.new_zeros(lanes, layout.padded - layout.size)
+        self.flat = [*(slope.flatten(1) for slope in self.slopes), pad]
+        if self.block.algorithm.penalty is not None:  # the fixed networks: under w^t and the party's last weights
+            before = self.block.previous(0, lanes)
+            self.anchors = layout.views(self.block.start[:lanes]), layout.views(before)
+
+    @staticmethod
+    def of(network: Stacked, block: Block) -> "Room":
+        """Room for all lanes of a block."""
+        lanes, width = len(block.lanes), -(-block.optimizer.batch // 16) * 16
+        weights, shapes = block.weights, network.layout.shapes
+        outs = [shape[0] for shape in shapes[1::2]]
+        return Room(
+            network,
+            block,
+            inputs=weights.new_empty(lanes, width, shapes[0][1]),
+            labels=torch.empty(0),
+            outputs=[weights.new_empty(lanes, out, width) for out in outs],
+            errors=[weights.new_empty(lanes, out, width) for out in outs[:-1]],
+            slopes=[weights.new_empty(lanes, *(shape if len(shape) == 2 else (*shape, 1))) for shape in shapes],
+            gradient=torch.zeros_like(weights),
+            velocity=torch.zeros_like(weights),
+        )
+
+    def first(self, lanes: int) -> "Room":
+        """The same room for the lanes that are left."""
+        return Room(
+            self.network,
+            self.block,
+            self.inputs[:lanes],
+            self.labels,
+            [h[:lanes] for h in self.outputs],
+            [h[:lanes] for h in self.errors],
+            [g[:lanes] for g in self.slopes],
+            self.gradient[:lanes],
+            self.velocity[:lanes],
+        )
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that still train."""
+        return len(self.inputs)
+
+    def load(self, data: Data, rows: Tensor, step: int) -> None:
+        """Fetch the rows (L, B) of one step."""
+        lanes, width, inputs = self.inputs.shape
+        flat, out = rows.reshape(-1).to(data.y.device), self.inputs.view(lanes * width, inputs)
+        if isinstance(data.x, Sparse):
+            data.x.select_into(flat, out)
+        elif data.x.dtype == out.dtype:
+            torch.index_select(data.x.flatten(1), 0, flat, out=out)
+        else:
+            out.copy_(data.x.flatten(1).index_select(0, flat))
+        if self.block.transforms:
+            shape = data.x.shape[1:]
+            for lane, batch in zip(self.block.lanes, self.inputs, strict=False):
+                self._transform(lane, batch, shape, step)
+        self.labels = data.y.index_select(0, flat).view(lanes, width)
+
+    def _transform(self, lane: Lane, batch: Tensor, shape: tuple[int, ...], step: int) -> None:
+        seen = self.block.transforms.train(batch.unflatten(1, shape), lane, self.block.round_, step)
+        batch.copy_(seen.flatten(1))
+
+    @torch.no_grad()
+    def backward(self, weights: Tensor) -> None:
+        """One local step: outputs, gradients, and the optimizer; ``weights`` (L, B) of the rows in the loss."""
+        block, relu = self.block, self.network.relu
+        x = self.inputs.transpose(1, 2)
+        below = [x, *self.outputs[:-1]]
+        for i, out in enumerate(self.outputs):
+            torch.baddbmm(self.views[2 * i + 1], self.views[2 * i], below[i], out=out)
+            if relu[i]:
+                out.relu_()
+        shift = None if block.shift is None else block.shift[: self.lanes]
+        error = output_gradient(self.outputs[-1], self.labels, weights, shift)
+        for i in range(len(relu) - 1, -1, -1):
+            if relu[i]:
+                torch.ops.aten.threshold_backward(error, self.outputs[i], 0, grad_input=error)
+            torch.sum(error, 2, keepdim=True, out=self.slopes[2 * i + 1])
+            torch.bmm(error, below[i].transpose(1, 2), out=self.slopes[2 * i])
+            if i:
+                torch.bmm(self.views[2 * i].transpose(1, 2), error, out=self.errors[i - 1])
+                error = self.errors[i - 1]
+                if i == len(relu) - 1 and self.anchors is not None:
+                    error.add_(self._pull(self.anchors, below[i], x, weights))
+        torch.cat(self.flat, 1, out=self.gradient)
+        take_step(block.local(0, self.lanes), self.gradient, self.velocity, block)
+
+    def _pull(self, anchors: tuple[list[Tensor], list[Tensor]], hidden: Tensor, x: Tensor, weights: Tensor) -> Tensor:
+        """Gradient of the penalty by the representation (L, H, B)."""
+        assert self.block.algorithm.penalty is not None
+        fixed = [self.network.forward(views, x)[1] for views in anchors]
+        with torch.enable_grad():
+            z = hidden.detach().requires_grad_()
+            extra = self.block.algorithm.penalty(z, fixed[0], fixed[1], self.block.hyper)  # (L, B)
+        return torch.autograd.grad(extra, z, weights)[0]
 
 
-def stack(module: nn.Module, layout: Layout) -> Stacked | None:
+def stack(module: nn.Module, layout: Layout, device: str = "cpu") -> Stacked | None:
     """Recognise a network that the stacked backend can run; None for any other."""
     if not isinstance(module, nn.Sequential) or layout.buffer_names:
         return None
@@ -118,4 +208,4 @@ def stack(module: nn.Module, layout: Layout) -> Stacked | None:
         else:
             return None
     whole = 2 * len(relu) == len(layout.shapes) and bool(relu)  # nothing frozen, something to train
-    return Stacked(layout, tuple(relu)) if whole else None
+    return Stacked(layout, tuple(relu), device) if whole else None

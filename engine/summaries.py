@@ -1,7 +1,7 @@
 """From outcomes to a Validation: scores with intervals, paired comparisons, and the one verdict."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from fedskew.engine.records import (
     Reference,
     References,
     Score,
+    Tried,
     Validation,
 )
 from fedskew.engine.scores import by_party, macro_f1
@@ -30,14 +31,19 @@ def summarise(
     data: Prepared,
     recommended: str,
     extra: Mapping[str, Any],
+    tried: Sequence[tuple[Tried, ...]] | None = None,
 ) -> Validation:
     """Make the record of a validation; ``trials[0]`` is a candidate, ``recommended`` is among them.
 
-    ``extra`` goes into the settings as it is.
+    ``extra`` goes into the settings as it is; ``tried`` says for each trial what tuning tried.
     """
     majority = _majority(data)
     pairs = [(t, o) for t, o in zip(trials, outcomes, strict=True) if t.role == "candidate"]
-    candidates = tuple(_candidate(t, o, data, majority) for t, o in pairs)
+    lines = [lines for t, lines in zip(trials, tried or [()] * len(trials), strict=True) if t.role == "candidate"]
+    candidates = tuple(
+        msgspec.structs.replace(_candidate(t, o, data, majority), tuning=tested)
+        for (t, o), tested in zip(pairs, lines, strict=True)
+    )
     hits = {t.algorithm.name: _hits(o, data) for t, o in pairs}
     alive = {c.algorithm for c in candidates if c.status != "diverged"}
     paired = {
@@ -72,7 +78,6 @@ def _settings_used(trial: Trial, data: Prepared, extra: Mapping[str, Any]) -> di
         "train_rows": len(data.y),
         "test_rows": len(data.test_y),
         "metric": "r_squared" if data.y.dtype.kind == "f" else "accuracy",
-        "tuning": "none",
     }
 
 

@@ -12,7 +12,7 @@ from fedskew.engine.algorithms.base import Algorithm, Hyper, Update, mean_of
 from fedskew.engine.blocks import Block, Data, Optimizer
 from fedskew.engine.layout import Layout, flatten, frozen_of, layout_of
 from fedskew.engine.looped import Looped
-from fedskew.engine.models import build, seeded
+from fedskew.engine.models import seeded
 from fedskew.engine.plans import ModelSpec
 from fedskew.engine.schedule import Lane
 from fedskew.engine.settings import Settings
@@ -73,7 +73,7 @@ def begin(
 ) -> Run:
     """Set up a run before its first round; the initial weights depend on the seed alone."""
     dtype = getattr(torch, settings.dtype)
-    module = build(model).to(dtype)
+    module = seeded(model, 0).to(dtype)  # its weights are replaced before use
     layout = layout_of(module)
     networks = [seeded(model, seed) for seed in seeds]
     flat = [flatten(network, layout, dtype) for network in networks]

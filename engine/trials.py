@@ -1,5 +1,6 @@
 """A trial: one algorithm with its hyperparameters, all seeds at once, from initial weights to predictions."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -9,42 +10,81 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedskew.engine.blocks import Data
-from fedskew.engine.plans import Outcome, Trial
+from fedskew.engine.plans import Outcome, Part, Trial, joined
 from fedskew.engine.scores import balanced_accuracy, r_squared
 from fedskew.engine.splits import Prepared
+from fedskew.engine.states import RunState
 from fedskew.engine.training import Federation, Run, begin, personal
 
 Watch = Callable[[int, float], None]
 """Told after every round: rounds done, and the mean score over seeds."""
 
 
-def run_trial(trial: Trial, data: Prepared, watch: Watch | None = None) -> Outcome:
-    """Train and score after every round.
+def run_part(
+    trial: Trial,
+    data: Prepared,
+    *,
+    state: RunState | None = None,
+    seconds: float = math.inf,
+    watch: Watch | None = None,
+) -> tuple[Part, RunState]:
+    """Train for some rounds and score after each.
 
-    Every seed's numbers depend on the trial and the data alone, never on what runs beside it.
+    Every seed's numbers depend on the trial and the data alone: never on what runs beside it, nor on where a run was
+    cut into parts.
+
+    Parameters
+    ----------
+    trial, data : what to train, and on what
+    state : where the last part ended; None: from the initial weights
+    seconds : stop after the round in which this much time has passed
+    watch : told after every round
+
+    Returns
+    -------
+    part : its ``state`` and ``sha256`` are empty; ``predicted`` is set if the last round is done
+    state : after its last round
     """
     began = time.monotonic()
     dtype = getattr(torch, trial.settings.dtype)
     federation = _federation(data, dtype, pooled=trial.role == "centralised")
     test_x, truth = torch.from_numpy(data.test_x).to(dtype), data.test_y
     run = begin(trial.algorithm, trial.hyper, trial.settings, trial.seeds, federation=federation, model=trial.model)
-    shape = (len(trial.seeds), trial.settings.rounds)
-    curves = np.full((3, *shape), np.nan)
-    predicted = np.zeros((shape[0], len(truth)))
-    for round_, state in enumerate(run.rounds()):
-        last = round_ + 1 == trial.settings.rounds
-        if run.shared is None or last:
+    if state is not None:
+        run.state = state
+    first, places = run.state.round_, range(len(trial.seeds))
+    curves: list[NDArray[np.float64]] = []
+    predicted = np.zeros((len(places), len(truth)))
+    for now in run.rounds():
+        line = np.full((3, len(places)), np.nan)
+        if run.shared is None or now.round_ == trial.settings.rounds:
             predicted, losses = _predict(run, test_x, data)
-            for place in range(shape[0]):
-                if place not in state.diverged:
-                    curves[:, place, round_] = (*_scores(truth, predicted[place]), losses[place])
+            for place in places:
+                if place not in now.diverged:
+                    line[:, place] = (*_scores(truth, predicted[place]), losses[place])
+        curves.append(line)
         if watch is not None:
-            now = curves[0, :, round_]
-            watch(round_ + 1, float(np.nanmean(now)) if np.isfinite(now).any() else 0.0)
-    diverged = np.asarray([run.state.diverged.get(place, 0) for place in range(shape[0])])
-    score, balanced, loss = curves
-    seconds = time.monotonic() - began
-    return Outcome(score, balanced, loss, predicted, diverged, run.network.layout.size, seconds)
+            watch(now.round_, float(np.nanmean(line[0])) if np.isfinite(line[0]).any() else 0.0)
+        if time.monotonic() - began > seconds:
+            break
+    finished = run.state.round_ >= trial.settings.rounds
+    part = Part(
+        first=first,
+        last=run.state.round_,
+        curves=np.stack(curves, 2) if curves else np.zeros((3, len(places), 0)),
+        state="",
+        sha256="",
+        predicted=predicted if finished else None,
+        diverged=np.asarray([run.state.diverged.get(place, 0) for place in places]),
+        parameters=run.network.layout.size,
+        seconds=time.monotonic() - began,
+    )
+    return part, run.state
+
+
+def run_trial(trial: Trial, data: Prepared, watch: Watch | None = None) -> Outcome:
+    """Train a trial from its first round to its last."""
+    return joined([run_part(trial, data, watch=watch)[0]])
 
 
 def _federation(data: Prepared, dtype: torch.dtype, *, pooled: bool) -> Federation:

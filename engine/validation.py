@@ -1,30 +1,21 @@
 """validate(): short paired runs of all candidates on the user's own data, and the verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
 from fedskew.engine.algorithms.base import Algorithm
 from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.algorithms.registry import ALGORITHMS, find_algorithm
-from fedskew.engine.plans import ModelSpec, Outcome, Trial, default_model
+from fedskew.engine.plans import ModelSpec, Progress, Trial, default_model
 from fedskew.engine.records import Validation
 from fedskew.engine.settings import Settings, find_preset
 from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Partition
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far one line of the live table has come; ``score`` is the mean over seeds after ``round`` of ``rounds``."""
-
-    name: str
-    round: int
-    rounds: int
-    score: float
 
 
 def validate(
@@ -40,6 +31,9 @@ def validate(
     hyper: Mapping[str, Mapping[str, float | str]] | None = None,
     seed: int = 0,
     jobs: int | None = None,
+    tuning: bool = True,
+    run: Path | str | None = None,
+    force_resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **settings: float,
 ) -> Validation:
@@ -59,6 +53,10 @@ def validate(
     hyper : by algorithm id, changes to its hyperparameters (``lr`` and ``momentum`` too)
     seed : base seed of the splits and of the runs
     jobs : worker processes; None: one a core
+    tuning : give every candidate the same number of settings to try, on rows held back from training
+    run : folder that keeps every finished part, so that the same call resumes to the same bytes; ``auto``: one in the
+        user's cache, removed when done; None keeps nothing
+    force_resume : go on in a run folder whose data, options or versions differ; the break is recorded there
     progress : called now and then
     settings : override any field of :class:`Settings`, such as ``rounds=10``
 
@@ -73,7 +71,7 @@ def validate(
     >>> from fedskew import make_partition
     >>> x = np.arange(80.0).reshape(40, 2) % 7
     >>> toy = make_partition(x, (x[:, 0] > 3).astype(int), np.repeat(["a", "b"], 20))
-    >>> found = validate(toy, ["fedavg", "fedprox"], seeds=2, rounds=1, jobs=1, references=False)
+    >>> found = validate(toy, ["fedavg", "fedprox"], seeds=2, rounds=1, jobs=1, references=False, tuning=False)
     >>> [c.algorithm for c in found.candidates], found.recommended
     (['fedavg', 'fedprox'], 'fedavg')
     """
@@ -89,9 +87,11 @@ def validate(
     trials = _trials(chosen, hyper or {}, how, seeds or budget.seeds, seed=seed, data=data, model=model)
     if references:
         trials += _reference_trials(trials[0])
-    outcomes = _run(trials, data, jobs, progress)
-    first = recommended or chosen[0].name
-    return summarise(trials, outcomes, data, first, {"preset": preset, "seed": seed})
+    from fedskew.engine.session import Session, train  # torch takes a second to import: only here
+
+    found = train(trials, data, Session(seed, jobs, tuning and how.rounds > 0, run, force_resume, progress))
+    used = {"preset": preset, "seed": seed, "tuning": "equal" if tuning else "none"}
+    return summarise(found.trials, found.outcomes, data, recommended or chosen[0].name, used, found.tried)
 
 
 def _settings(base: Settings, changes: Mapping[str, float]) -> Settings:
@@ -148,18 +148,3 @@ def _reference_trials(like: Trial) -> list[Trial]:
         replace(base, algorithm=find_algorithm("fedavg"), role="centralised"),
         replace(base, algorithm=LOCAL_ONLY, role="local_only"),
     ]
-
-
-def _run(
-    trials: list[Trial], data: Prepared, jobs: int | None, progress: Callable[[Progress], None] | None
-) -> list[Outcome]:
-    from fedskew.engine.models import build  # torch takes a second to import: only here
-    from fedskew.engine.pool import cores, run_trials
-
-    build(trials[0].model)  # an unknown or broken model is told before any work starts
-
-    def tell(i: int, rounds: int, score: float) -> None:
-        if progress is not None:
-            progress(Progress(trials[i].name, rounds, trials[i].settings.rounds, score))
-
-    return run_trials(trials, data, jobs or cores(), tell)

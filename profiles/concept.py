@@ -20,8 +20,8 @@ from fedskew.profiles.severity import severity
 MOST_ROWS = 12_000  # rows that enter; fewer with many classes
 MOST_PARTIES = 20  # the largest
 FEWEST_ROWS = 20  # of a party
-STRATUM = 30  # rows of one class with about the same propensity
-RATIO = 3.0  # log likelihood ratio of party against the rest beyond which a row has no counterpart
+STRATUM = 20  # rows of one class with about the same propensity
+RATIO = 2.0  # log likelihood ratio of party against the rest beyond which a row has no counterpart
 OVERLAP = 0.25  # share of a party's rows that must have counterparts
 COMPONENTS = 8  # principal components of the random features that a party may treat differently
 SKETCH = 64
@@ -52,8 +52,10 @@ def concept_skew(partition: Partition) -> ConceptSkew:
     exchangeable, also where the pooled model of the label is wrong. The statistic of party p against the rest is
     :math:`\|U_p\|^2` with :math:`U_p = \sum_i (1[p_i = p] - c_i)\,(1[y_i] - \hat\pi(x_i)) \otimes s(x_i)`, :math:`c` the
     share of p in the stratum: the score of a party's own map of the pooled model's predictions and of eight principal
-    components. Where the pooled model is right its mean is 0 even if strata are too wide. p comes from mean and
-    variance over permutations within strata (gamma law), smallest over parties, with Šidák's correction.
+    components. Where the pooled model is right its mean is 0 even if strata are too wide. Its p comes from mean and
+    variance over permutations within strata (gamma law). A party counts only if a map of its own also saves log loss on
+    rows it was not fitted to (one-sided test of the mean): of both p-values the larger holds, over parties the smallest
+    with Šidák's correction.
 
     ``skew`` is the share of the pooled model's remaining log loss that a party's own map saves over a party's own
     class offsets, on rows neither was fitted to: 0 or slightly below by chance, at most 1. With a wrong pooled model
@@ -83,11 +85,14 @@ def concept_skew(partition: Partition) -> ConceptSkew:
     if reason is not None or sample is None:
         return ConceptSkew(skew=None, p_value=None, severity="none", reason=reason)
     pooled = cross_fitted(sample.features, sample.labels, sample.classes, sample.fold)
-    p_values = _party_tests(sample, pooled)
-    if not len(p_values):
+    score = _party_tests(sample, pooled)
+    if np.isnan(score).all():
         return ConceptSkew(skew=None, p_value=None, severity="none", reason="no_overlap")
-    p_value = float(-np.expm1(len(p_values) * np.log1p(-min(float(p_values.min()), 1 - 1e-16))))
-    skew = _saved_loss(sample, pooled)
+    loss = _losses(sample, pooled)
+    smallest = float(np.nanmin(np.maximum(score, _gain_tests(sample, loss))))
+    p_value = float(-np.expm1(np.count_nonzero(~np.isnan(score)) * np.log1p(-min(smallest, 1 - 1e-16))))
+    total = float(loss[0].sum())
+    skew = float(1 - loss[1].sum() / total) if total > 1e-9 else 0.0
     return ConceptSkew(skew=skew, p_value=p_value, severity=severity("concept", skew, p_value))
 
 
@@ -144,18 +149,31 @@ def _summaries(scaled: Any) -> NDArray[np.float32]:
 
 
 def _party_tests(sample: _Sample, pooled: Vector) -> Vector:
-    """One p-value for each party with enough overlap, against all the others."""
+    """One p-value for each party against all the others; NaN where it has too little overlap."""
     hot = np.eye(sample.classes, dtype=np.float32)[sample.labels]
     additive = np.hstack([sample.features, hot[:, 1:]])
     odds = cross_fitted(additive, sample.party, len(sample.names), sample.fold)
     scores = _scores(sample, pooled, hot)
-    found = []
+    found = np.full(len(sample.names), np.nan)
     for party in range(len(sample.names)):
         rest = np.log(np.maximum(-np.expm1(odds[:, party]), 1e-12))
         p_value = _one_test(sample, scores, (sample.party == party).astype(np.float64), odds[:, party] - rest)
         if p_value is not None:
-            found.append(p_value)
-    return np.array(found)
+            found[party] = p_value
+    return found
+
+
+def _gain_tests(sample: _Sample, loss: Vector) -> Vector:
+    """For each party, the one-sided p-value of its mean saved loss."""
+    from scipy.special import ndtr
+
+    out = np.ones(len(sample.names))
+    for party in range(len(sample.names)):
+        saved = (loss[0] - loss[1])[sample.party == party]
+        error = float(saved.std() * np.sqrt(len(saved)))
+        if error > 0:
+            out[party] = float(ndtr(-saved.sum() / error))
+    return out
 
 
 def _scores(sample: _Sample, pooled: Vector, hot: NDArray[np.float32]) -> Vector:
@@ -184,6 +202,9 @@ def _one_test(sample: _Sample, scores: Vector, inside: Vector, odds: Vector) -> 
     stratum, starts, n = _strata(sample.labels[order], sample.classes)
     ones = np.add.reduceat(inside[order], starts)
     centred = scores[order] - (np.add.reduceat(scores[order], starts, axis=0) / n[:, None])[stratum]
+    centred = _levelled(
+        centred, odds[order] - (np.add.reduceat(odds[order], starts) / n)[stratum], sample.labels[order]
+    )
     paired = ones * (n - ones) / n
     if paired.sum() < max(5.0, OVERLAP * inside.sum() * (1 - inside.mean())):
         return None
@@ -193,6 +214,16 @@ def _one_test(sample: _Sample, scores: Vector, inside: Vector, odds: Vector) -> 
     if mean <= 0:
         return None
     return tail(float(score @ score), mean, variance, 8 * float(np.einsum("ij,ji->", spread @ spread, spread)))
+
+
+def _levelled(scores: Vector, odds: Vector, labels: NDArray[np.int64]) -> Vector:
+    """Take out what inside strata still goes with the propensity, by one line a class: strata are never narrow enough."""
+    total = np.bincount(labels, odds**2)
+    slopes = np.zeros((len(total), scores.shape[1]))
+    for label in np.flatnonzero(total > 1e-12):
+        own = labels == label
+        slopes[label] = odds[own] @ scores[own] / total[label]
+    return np.asarray(scores - odds[:, None] * slopes[labels])
 
 
 def _strata(labels: NDArray[np.int64], classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
@@ -206,31 +237,30 @@ def _strata(labels: NDArray[np.int64], classes: int) -> tuple[NDArray[np.int64],
     return np.repeat(np.arange(len(starts)), lengths), starts, lengths.astype(np.float64)
 
 
-def _saved_loss(sample: _Sample, pooled: Vector) -> float:
-    """Share of the log loss that a party's own map saves over its own offsets, on rows neither was fitted to.
+def _losses(sample: _Sample, pooled: Vector) -> Vector:
+    """The log loss of each row with its party's own class offsets, and with its party's own map: (2, n).
 
-    The predictions of the rows of one fold come from one model, which saw none of them; maps are fitted and tried
-    inside that fold.
+    Neither was fitted to the row. The predictions of the rows of one fold come from one model, which saw none of them;
+    maps are fitted and tried inside that fold. Rows of parties with too few rows to fit have 0.
     """
     logits = np.clip(pooled - pooled.mean(axis=1, keepdims=True), -6, 6)
     basis = np.hstack([logits, np.clip(sample.components, -4, 4)])  # clipped: one far row must not tilt a map
     nothing = np.zeros((len(basis), 0))
     part = np.arange(len(basis)) % PARTS  # rows stand in the order of their hashes
-    loss = np.zeros(2)
+    loss = np.zeros((2, len(basis)))
     for fold in (0, 1):
         for held in range(PARTS):
             seen, tried = (sample.fold == fold) & (part != held), (sample.fold == fold) & (part == held)
-            common = _mapped(sample, basis, pooled, seen, seen | tried, 1.0)
+            given = np.zeros_like(pooled)
+            given[seen | tried] = _mapped(sample, basis, pooled, seen, seen | tried, 1.0)
             for party in range(len(sample.names)):
                 own = sample.party == party
                 if (seen & own).sum() >= FEWEST_ROWS // 3 and (tried & own).any():
-                    place = (tried & own)[seen | tried]
+                    rows = np.flatnonzero(tried & own)
                     for which, design in enumerate((nothing, basis)):
-                        given = np.zeros_like(pooled)
-                        given[seen | tried] = common
                         logs = _mapped(sample, design, given, seen & own, tried & own, PRIOR)
-                        loss[which] -= logs[np.arange(int(place.sum())), sample.labels[tried & own]].sum()
-    return float(1 - loss[1] / loss[0]) if loss[0] > 1e-9 else 0.0
+                        loss[which, rows] = -logs[np.arange(len(rows)), sample.labels[rows]]
+    return loss
 
 
 def _mapped(

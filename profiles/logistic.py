@@ -46,11 +46,11 @@ def fitted(
     prior: float = PRIOR,
     least: float = 1e-6,
 ) -> tuple[Vector, Vector, Vector]:
-    """Fit by L-BFGS on whitened features, with a ridge in their own space: weights (1 + D, classes), centre (D,), basis (D, D).
+    """Fit with a ridge on the weights of the features: weights (1 + R, classes), centre (D,), basis (D, R).
 
-    Whitening makes the problem nearly round, so that some twenty steps do. ``given`` (n, classes) are logits that are
-    known and added; ``prior`` is the inverse variance of weights believed in beforehand; directions with less than ``least``
-    of the largest variance are left out.
+    L-BFGS on features turned and scaled so that the problem is nearly round: some twenty steps do. ``given``
+    (n, classes) are logits that are known and added; ``prior`` is the inverse variance of weights believed in
+    beforehand; directions with less than ``least`` of the largest variance are left out.
     """
     from scipy.optimize import minimize
 
@@ -58,11 +58,11 @@ def fitted(
     centred = features - centre
     values, vectors = np.linalg.eigh(centred.T @ centred / max(len(features), 1))
     kept = values > max(float(values.max(initial=0.0)) * least, 1e-12)
-    basis = vectors[:, kept] / np.sqrt(values[kept])
+    stiff = prior / values[kept] / len(features)  # the ridge's own curvature; the data's is about 0.1
+    basis = vectors[:, kept] / np.sqrt(values[kept] * (1 + stiff / 0.1))
     design = np.ascontiguousarray(np.hstack([np.ones((len(features), 1)), centred @ basis]), dtype=np.float32)
     hot = np.zeros((len(features), classes), np.float32)
     hot[np.arange(len(codes)), codes] = 1
-    ridge = prior / len(features)
     wide = design.shape[1]
     known = None if given is None else given.astype(np.float32)
 
@@ -71,11 +71,11 @@ def fitted(
         logits = design @ weights.astype(np.float32)
         logs = log_softmax(logits if known is None else logits + known)
         value = -float(np.einsum("ij,ij->", hot, logs, dtype=np.float64)) / len(design)
-        slope = design.T @ (np.exp(logs) - hot) / len(design) + ridge * bound * weights
-        return value + float((ridge * bound / 2 * weights**2).sum()), slope.ravel().astype(np.float64)
+        slope = design.T @ (np.exp(logs) - hot) / len(design) + bound * weights
+        return value + float((bound / 2 * weights**2).sum()), slope.ravel().astype(np.float64)
 
     bound = np.zeros((wide, 1))  # the constant is free
-    bound[1:, 0] = 1 / values[kept]  # in the features' own space: a map along a direction that hardly varies is bold
+    bound[1:, 0] = stiff / (1 + stiff / 0.1)
     start = np.zeros((wide, classes))
     if given is None:
         start[0] = np.log(hot.mean(axis=0, dtype=np.float64) + 1e-3)

@@ -33,7 +33,7 @@ def aggregate(update: Update, hyper: Hyper) -> Next:
     share = update.steps / update.steps.sum(-2, keepdim=True) if hyper["lineage"] == "code-2021" else update.share
     a = effective_steps(update.steps, update.momentum, hyper["form"])
     tau = (share * a).sum(-2, keepdim=True)
-    drift = (update.start - update.trained).double() * (share * tau / a)
+    drift = (update.start.double() - update.trained.double()) * (share * tau / a)
     return Next((update.start.squeeze(-2).double() - drift.sum(-2)).to(update.trained.dtype))
 
 

@@ -1,20 +1,26 @@
 """The plain way to run federated learning: one torch module and one torch.optim.SGD a party, no stacking.
 
-The oracle of the engine's tests, and the yardstick of the benchmarks. It shares the batches and initial weights with
-the engine and nothing else. Each algorithm is written from its paper; where torch has the server's optimizer, torch
-runs it.
+The oracle of the engine's tests, and the yardstick of the benchmarks. The plain run shares the batches and initial
+weights with the engine and nothing else. Each algorithm is written from its paper; where torch has the server's
+optimizer, torch runs it.
 """
 
 import copy
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from fedskew.engine.blocks import Data
+from fedskew.engine.law_cases import NETWORKS, settings
 from fedskew.engine.models import seeded
+from fedskew.engine.plans import ModelSpec
+from fedskew.engine.settings import Settings
+from fedskew.engine.training import Federation, begin, personal
 from fedskew.profiles.keyed import generator
 
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "fedprox": {"mu": 0.01},
     "fedavgm": {"server_lr": 1.0, "server_momentum": 0.9},
     "fedadam": {"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3, "form": "reddi", "weight_decay": 0.0},
@@ -228,3 +234,45 @@ def see(module, x):
         return module(x), seen[0]
     finally:
         handle.remove()
+
+
+def one_weight(shape, outputs):
+    """A network of a single weight, zero at first."""
+    weight = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(weight.weight)
+    return nn.Sequential(nn.Flatten(), weight)
+
+
+def quadratic(algorithm, hyper=None, *, rounds=2, batch=4, momentum=0.0):
+    """The weight after each round on two quadratics: one row at (w - 4)^2, three rows at (w - 8)^2.
+
+    lr 0.25 and two local epochs; without momentum a local step halves the way to 4 or 8. Batch 4 gives each party two
+    steps, batch 1 gives them two and six.
+    """
+    data = Data(torch.ones(4, 1, dtype=torch.float64), torch.tensor([4.0, 8.0, 8.0, 8.0], dtype=torch.float64))
+    silos = Federation(data, np.asarray([0, 1, 4]), ("A", "B"), np.ones((2, 1)))
+    how = Settings(
+        rounds=rounds,
+        local_epochs=2,
+        batch_size=batch,
+        lr=0.25,
+        momentum=momentum,
+        weight_decay=0.0,
+        dtype="float64",
+    )
+    model = ModelSpec(f"{__name__}:one_weight", (1,), 1)
+    run = begin(algorithm, hyper or {}, how, [0], federation=silos, model=model)
+    return [float(state.weights[0, 0]) for state in run.rounds()], run.state
+
+
+def statistics(algorithm):
+    """Running means of the inputs after one round, at the server and at two parties with batches of mean 1 and 5.
+
+    Each party takes one batch of its two rows, and a running mean moves a tenth of the way.
+    """
+    x = torch.tensor([0.0, 2.0, 4.0, 6.0], dtype=torch.float64).unsqueeze(1).expand(4, 5).contiguous()
+    silos = Federation(Data(x, torch.tensor([0, 1, 0, 1])), np.asarray([0, 2, 4]), ("A", "B"), np.full((2, 3), 1 / 3))
+    how = settings(rounds=1, batch_size=4)
+    run = begin(algorithm, {}, how, [0], federation=silos, model=NETWORKS["batch_norm"])
+    server = next(run.rounds()).buffers[0, :5].tolist()
+    return server, *(personal(run, party)[1][0, :5].tolist() for party in range(2))

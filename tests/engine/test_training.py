@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from oracle import PlainRun
+from tests.engine.oracle import PlainRun
 
 from fedskew.engine import training
 from fedskew.engine.algorithms import ALGORITHMS, find_algorithm
@@ -223,7 +223,7 @@ def dropout(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
 
 
 def no_linear(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
-    return torch.nn.Sequential(torch.nn.Conv2d(1, outputs, shape[1:]), torch.nn.Flatten())
+    return torch.nn.Sequential(torch.nn.Conv2d(1, outputs, shape[1]), torch.nn.Flatten())
 
 
 def test_dropout_is_keyed_by_seed_round_and_party(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ def blobs(parties=3, rows=60, classes=3, seed=0, spread=0.6):
     return make_partition(x, labels, np.repeat(np.arange(parties), rows))
 
 
-FAST: Any = {"rounds": 3, "seeds": 2, "local_epochs": 2, "lr": 0.1, "model": "linear"}
+FAST: Any = {"tuning": False, "rounds": 3, "seeds": 2, "local_epochs": 2, "lr": 0.1, "model": "linear"}
 
 
 def numbers(found: Validation):
@@ -60,7 +60,7 @@ def test_fedprox_without_pull_equals_fedavg_and_gives_no_difference():
 
 
 def test_easy_data_are_learned_and_the_references_frame_them():
-    found = validate(blobs(spread=0.2), ["fedavg"], jobs=1, rounds=15, seeds=2, lr=0.1, local_epochs=3)
+    found = validate(blobs(spread=0.2), ["fedavg"], jobs=1, tuning=False, rounds=15, seeds=2, lr=0.1, local_epochs=3)
     best = found.candidates[0]
     lines = found.references
     assert lines.centralised is not None
@@ -94,7 +94,7 @@ def test_a_constant_predictor_is_failed():
 
 
 def test_zero_rounds_are_defined():
-    found = validate(blobs(), ["fedavg", "fedprox"], jobs=1, rounds=0, seeds=2, references=False)
+    found = validate(blobs(), ["fedavg", "fedprox"], jobs=1, tuning=True, rounds=0, seeds=2, references=False)
     assert found.candidates[0].bytes_per_party == 0
     assert found.candidates[0].loss is None
 

@@ -1,0 +1,158 @@
+"""A validation's training, from plans to outcomes: the run folder, the workers, tuning, and what to tell meanwhile."""
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedskew.engine.models import build
+from fedskew.engine.plans import Outcome, Progress, Trial
+from fedskew.engine.pool import ARRAYS, Workers, cores
+from fedskew.engine.records import Tried
+from fedskew.engine.splits import Prepared
+from fedskew.engine.store import RunStore
+from fedskew.engine.tuning import tune, tuning_table
+from fedskew.profiles.errors import EnvironmentFaultError
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How to train.
+
+    ``run``: a folder to keep and resume from; ``auto``, one in the user's cache, named by all that the results depend
+    on and removed when they are there; or None. ``force``: resume in spite of a changed key.
+    """
+
+    seed: int
+    jobs: int | None
+    tuning: bool
+    run: Path | str | None
+    force: bool
+    tell: Callable[[Progress], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The trials as they ran, tuned; their outcomes; and what tuning tried for each."""
+
+    trials: list[Trial]
+    outcomes: list[Outcome]
+    tried: list[tuple[Tried, ...]]
+
+
+def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
+    """Tune the candidates where asked, then run all trials to their ends.
+
+    Raises
+    ------
+    FedskewError
+        The model cannot be built, or the run folder holds another run.
+    EnvironmentFaultError
+        Workers or disk failed.
+    """
+    build(trials[0].model)  # an unknown or broken model is told before any work starts
+    tables = {"main": data}
+    if session.tuning:
+        tables["tuning"] = tuning_table(data, session.seed)
+    jobs = session.jobs or min(cores(), len(trials))
+    with _opened(trials, data, session) as store, Workers(tables, jobs, store) as workers:
+        ready, tried = _tuned(trials, workers, session)
+        outcomes = workers.run(ready, _teller(ready, session.tell, ""))
+    return Results(ready, outcomes, tried)
+
+
+def run_key(trials: Sequence[Trial], data: Prepared, *, tuning: bool) -> dict[str, str]:
+    """Everything that the results depend on, by name: data, options, versions, and the engine's own code."""
+    settings = msgspec.to_builtins(trials[0].settings)
+    return {
+        "data": _hash(getattr(data, name) for name in ARRAYS),
+        "parties": hashlib.sha256("\x1f".join(data.names).encode("utf-8", "surrogatepass")).hexdigest(),
+        "candidates": ", ".join(f"{t.name} {sorted(t.hyper.items())}" for t in trials),
+        "model": f"{trials[0].model.name} {trials[0].model.shape} {trials[0].model.outputs}",
+        "seeds": str(trials[0].seeds),
+        "tuning": str(tuning),
+        **{name: str(value) for name, value in settings.items()},
+        "fedskew": version("fedskew"),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "code": _hash(p.read_bytes() for p in sorted(Path(__file__).parent.rglob("*.py"))),
+    }
+
+
+def _tuned(trials: Sequence[Trial], workers: Workers, session: Session) -> tuple[list[Trial], list[tuple[Tried, ...]]]:
+    ready = list(trials)
+    tried: list[tuple[Tried, ...]] = [()] * len(ready)
+    if not session.tuning:
+        return ready, tried
+    places = [i for i, trial in enumerate(ready) if trial.role == "candidate"]
+
+    def run(batch: Sequence[Trial]) -> list[Outcome]:
+        return workers.run(batch, _teller(batch, session.tell, "tuning "))
+
+    for i, found in zip(places, tune([ready[i] for i in places], run), strict=True):
+        ready[i] = replace(ready[i], hyper={**found.hyper, **ready[i].hyper})
+        tried[i] = found.tried
+    base = next((ready[i] for i in places if ready[i].algorithm.name == "fedavg"), ready[places[0]])
+    for i, trial in enumerate(ready):
+        if trial.role != "candidate" and "lr" in base.hyper:  # the reference lines take FedAvg's rate
+            ready[i] = replace(trial, hyper={"lr": base.hyper["lr"]})
+    return ready, tried
+
+
+def _teller(
+    trials: Sequence[Trial], tell: Callable[[Progress], None] | None, prefix: str
+) -> Callable[[int, int, float], None] | None:
+    if tell is None:
+        return None
+    return lambda i, rounds, score: tell(Progress(prefix + trials[i].name, rounds, trials[i].settings.rounds, score))
+
+
+@contextmanager
+def _opened(trials: Sequence[Trial], data: Prepared, session: Session) -> Iterator[RunStore | None]:
+    if session.run is None:
+        yield None
+        return
+    key = run_key(trials, data, tuning=session.tuning)
+    automatic = session.run == "auto"
+    folder = _cache() / _hash([repr(sorted(key.items())).encode()])[:24] if automatic else Path(session.run)
+    try:
+        store = RunStore(folder, key, force=session.force)
+    except EnvironmentFaultError:
+        if not automatic:
+            raise
+        yield None  # nobody asked for a folder, so a cache that cannot be used must not stop the work
+        return
+    try:
+        yield store
+    finally:
+        store.close()
+    if automatic:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fedskew" / "runs"
+
+
+def _hash(parts: Iterable[NDArray[Any] | bytes | None]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        elif part is not None:
+            digest.update(part)
+    return digest.hexdigest()

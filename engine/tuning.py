@@ -1,0 +1,132 @@
+"""Equal tuning for every candidate: the same number of settings, on rows held back from the training silos.
+
+Two stages of four settings each: first the local learning rate, then the algorithm's own grid at the best rate (for an
+algorithm without hyperparameters of its own: more rates). Each stage halves twice, four to two to one, on paired seeds
+in ever more early rounds. The test rows are never looked at.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.engine.plans import Outcome, Trial
+from fedskew.engine.records import Tried
+from fedskew.engine.splits import Prepared
+from fedskew.profiles.keyed import generator
+
+RATES = (1.0, 0.3, 3.0, 10.0)  # times the given learning rate
+SEEDS = 2
+RUNGS = ((10, 4), (5, 2))  # share of the rounds, and how many settings run so long
+HELD_BACK = 0.2
+GRID_RATE = 0.01  # the learning rate that an algorithm's grid is written for
+
+Setting = dict[str, float | str]
+RunFn = Callable[[Sequence[Trial]], list[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The chosen change to a candidate's hyperparameters, and everything that was tried for it."""
+
+    hyper: Setting
+    tried: tuple[Tried, ...]
+
+
+def tuning_table(data: Prepared, seed: int) -> Prepared:
+    """Hold a fifth of every party's training rows back; the test rows are left out altogether."""
+    held = np.zeros(len(data.y), np.bool_)
+    for name, first, last in zip(data.names, data.bounds, data.bounds[1:], strict=False):
+        rows = generator("tuning rows", seed, name).permutation(last - first) + first
+        held[rows[: int(HELD_BACK * (last - first))]] = True
+    party = np.repeat(np.arange(len(data.names), dtype=np.int32), np.diff(data.bounds))
+    kept = np.bincount(party[~held], minlength=len(data.names))
+    return replace(
+        data,
+        x=data.x[~held],
+        y=data.y[~held],
+        bounds=np.concatenate([[0], np.cumsum(kept)]),
+        shares=_shares(data, party[~held], ~held),
+        test_x=data.x[held],
+        test_y=data.y[held],
+        test_party=party[held],
+    )
+
+
+def tune(trials: Sequence[Trial], run: RunFn) -> list[Tuned]:
+    """Tune all trials side by side, one call of ``run`` a rung.
+
+    Parameters
+    ----------
+    trials : the candidates as they would run; hyperparameters they already carry stay as they are
+    run : runs trials on the tuning table
+
+    Returns
+    -------
+    list of Tuned, in the order of the trials; each tried the same number of settings
+    """
+    rates: list[list[Setting]] = [[{"lr": trial.settings.lr * factor} for factor in RATES] for trial in trials]
+    first = _stage(trials, rates, run)
+    own = [_own(trial, found.hyper) for trial, found in zip(trials, first, strict=True)]
+    second = _stage(trials, own, run)
+    return [Tuned(b.hyper, a.tried + b.tried) for a, b in zip(first, second, strict=True)]
+
+
+def _own(trial: Trial, best: Mapping[str, float | str]) -> list[Setting]:
+    """The algorithm's own grid at the best rate; a rate in the grid is taken relative to the one it is written for."""
+    rate = float(best["lr"])
+    return [{**entry, "lr": rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE} for entry in trial.algorithm.grid]
+
+
+def _stage(trials: Sequence[Trial], settings: Sequence[list[Setting]], run: RunFn) -> list[Tuned]:
+    """Halve each trial's settings over the rungs; ties go to the setting named first."""
+    left = [list(choices) for choices in settings]
+    tried: list[list[Tried]] = [[] for _ in trials]
+    for share, keep in RUNGS:
+        batch = [
+            _short(trial, choice, share)
+            for trial, choices in zip(trials, left, strict=True)
+            for choice in choices[:keep]
+        ]
+        outcomes = iter(run(batch))
+        for i, choices in enumerate(left):
+            scores = [_score(next(outcomes)) for _ in choices[:keep]]
+            tried[i] += [
+                Tried(
+                    hyperparameters={**trials[i].hyper, **choice},
+                    rounds=_rounds(trials[i], share),
+                    score=None if score == -np.inf else score,
+                )
+                for choice, score in zip(choices, scores, strict=False)
+            ]
+            left[i] = [choices[k] for k in np.argsort([-s for s in scores], kind="stable")]
+    return [Tuned(choices[0], tuple(lines)) for choices, lines in zip(left, tried, strict=True)]
+
+
+def _rounds(trial: Trial, share: int) -> int:
+    return max(2, trial.settings.rounds // share)
+
+
+def _short(trial: Trial, choice: Setting, share: int) -> Trial:
+    return replace(
+        trial,
+        hyper={**choice, **trial.hyper},
+        settings=msgspec.structs.replace(trial.settings, rounds=_rounds(trial, share)),
+        seeds=tuple(-1 - k - trial.seeds[0] for k in range(SEEDS)),  # never those of the runs that are judged
+        data="tuning",
+    )
+
+
+def _score(outcome: Outcome) -> float:
+    last = outcome.score[:, -1]
+    return float(last.mean()) if np.isfinite(last).all() else -np.inf
+
+
+def _shares(data: Prepared, party: NDArray[np.int32], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+    if data.y.dtype.kind == "f":
+        return data.shares
+    counts = np.zeros(data.shares.shape)
+    np.add.at(counts, (party, data.y[kept].astype(np.int64)), 1.0)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))

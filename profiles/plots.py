@@ -1,0 +1,338 @@
+"""Pictures of a profile: the four skews, who holds what, and where the features differ.
+
+Each function returns a matplotlib Figure whose label (``get_label()``) is the finding in words. Above
+:data:`MANY_PARTIES` parties or :data:`MANY_CLASSES` classes the map is sorted and the rarest classes share a column.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from fedskew.profiles.drawing import (
+    ACCENT,
+    FAINT,
+    INK,
+    MUTED,
+    PAPER,
+    SEVERITY,
+    SMALL,
+    WASH,
+    WIDTH,
+    Plot,
+    figure,
+    margin,
+    panel,
+    shorten,
+    title,
+    write,
+)
+from fedskew.profiles.records import ConceptSkew, FeatureSkew, LabelSkew, Profile, QuantitySkew
+from fedskew.profiles.severity import THRESHOLDS
+
+MANY_PARTIES, MANY_CLASSES = 60, 25
+CELLS = 400  # above so many, numbers no longer fit into the cells of the map
+RANKED = 24  # parties or columns that a ranking shows
+ROW = 0.21  # inches
+_TINT = LinearSegmentedColormap.from_list("tint", [(*to_rgba(ACCENT)[:3], 0.0), (*to_rgba(ACCENT)[:3], 1.0)])
+
+
+def overview(profile: Profile) -> Figure:
+    """Everything a profile has to show in one figure: skews, map with sizes, features."""
+    plots = [_gauges(profile), _map(profile)]
+    plots += [_sizes(profile)] if profile.parties > MANY_PARTIES else []
+    return figure(*plots, *feature_plots(profile))
+
+
+def feature_plots(profile: Profile) -> list[Plot]:
+    """Those of the feature pictures for which there is something to show."""
+    plots = [_feature_parties(profile)] if any(v is not None for v in profile.feature.by_party.values()) else []
+    return plots + ([_feature_columns(profile)] if profile.feature.by_feature else [])
+
+
+def skew_gauges(profile: Profile) -> Figure:
+    """The four skews beyond chance, each on its own scale of severity."""
+    return figure(_gauges(profile))
+
+
+def party_class_map(profile: Profile) -> Figure:
+    """Which share of each party's rows is of which class, with the size of each party beside it."""
+    return figure(_map(profile))
+
+
+def party_sizes(profile: Profile) -> Figure:
+    """Rows by party, ranked: for partitions too large for bars beside the map."""
+    return figure(_sizes(profile))
+
+
+def feature_by_party(profile: Profile) -> Figure:
+    """How far each party's features lie from the others', given the class."""
+    return figure(_feature_parties(profile))
+
+
+def feature_by_column(profile: Profile) -> Figure:
+    """Which columns differ between parties, given the class."""
+    return figure(_feature_columns(profile))
+
+
+def _gauges(profile: Profile) -> Plot:
+    return Plot(2.35, lambda where: _draw_gauges(where, profile), gauges_finding(profile))
+
+
+def gauges_finding(profile: Profile) -> str:
+    """The four skews in one sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedskew import make_partition, profile
+    >>> toy = make_partition(np.eye(4), ["x", "y", "x", "y"], ["a", "a", "b", "b"])
+    >>> gauges_finding(profile(toy)).split(",")[0]
+    'Skew beyond chance: label not measurable'
+    """
+    parts = []
+    for name, skew in _skews(profile):
+        value = "not measurable" if skew.skew is None else f"{skew.skew:.3f} ({skew.severity})"
+        parts.append(f"{name} {value}")
+    return f"Skew beyond chance: {', '.join(parts)}."
+
+
+def _skews(profile: Profile) -> tuple[tuple[str, LabelSkew | QuantitySkew | FeatureSkew | ConceptSkew], ...]:
+    return (
+        ("label", profile.label),
+        ("quantity", profile.quantity),
+        ("feature", profile.feature),
+        ("concept", profile.concept),
+    )
+
+
+def _draw_gauges(where: FigureBase, profile: Profile) -> None:
+    axes = panel(where, left=0.85, right=1.25, top=0.42, bottom=0.12)
+    axes.set(xlim=(0, 3), ylim=(4, 0), xticks=[], yticks=[])
+    for i, word in enumerate(("none", "mild", "strong")):
+        write(axes, i + 0.5, -0.22, word, ha="center", color=MUTED)
+    for row, (name, skew) in enumerate(_skews(profile)):
+        floor = THRESHOLDS[name]
+        ends = (0.0, floor.mild, floor.strong, 1.0)
+        y = row + 0.38
+        for i, alpha in enumerate((0.10, 0.24, 0.42)):  # three zones, equally wide whatever their numbers
+            axes.barh(y, 0.99, left=i + 0.005, height=0.34, color=ACCENT, alpha=alpha, linewidth=0)
+            write(axes, i, y + 0.36, f"{ends[i]:g}", ha="left" if i == 0 else "center", color=MUTED, fontsize=7)
+        write(axes, 3, y + 0.36, "1", ha="right", color=MUTED, fontsize=7)
+        write(axes, -0.06, y, name, ha="right", weight="bold")
+        _draw_needle(axes, y, skew, ends)
+
+
+def _draw_needle(
+    axes: Axes, y: float, skew: LabelSkew | QuantitySkew | FeatureSkew | ConceptSkew, ends: Sequence[float]
+) -> None:
+    mark, colour = SEVERITY[skew.severity]
+    if skew.skew is None:
+        write(axes, 3.08, y, "not measurable", color=MUTED)
+        write(axes, 3.08, y + 0.34, (skew.reason or "").replace("_", " "), color=MUTED, fontsize=7)
+        return
+    interval = getattr(skew, "interval", None)
+    if interval is not None:
+        low, high = (_place(value, ends) for value in interval)
+        axes.plot([low, high], [y, y], color=INK, linewidth=1.6, solid_capstyle="round")
+    axes.plot([_place(skew.skew, ends)], [y], "o", color=INK, markersize=6.5, markeredgecolor=PAPER, markeredgewidth=1)
+    write(axes, 3.08, y, f"{skew.skew:.3f}", weight="bold")
+    write(axes, 3.08, y + 0.34, f"{mark} {skew.severity}", color=colour, fontsize=7.5)
+
+
+def _place(value: float, ends: Sequence[float]) -> float:
+    """Where an index stands on the scale of three equally wide zones, 0 to 3."""
+    return float(np.interp(value, ends, (0, 1, 2, 3)))
+
+
+def _map(profile: Profile) -> Plot:
+    counts = np.asarray(profile.counts, dtype=float).reshape(profile.parties, profile.classes)
+    many = profile.parties > MANY_PARTIES
+    names = [shorten(name, 14) for name in profile.class_names]
+    if profile.classes > MANY_CLASSES:
+        order = np.argsort(-counts.sum(axis=0), kind="stable")
+        top, rest = order[: MANY_CLASSES - 1], order[MANY_CLASSES - 1 :]
+        counts = np.column_stack([counts[:, top], counts[:, rest].sum(axis=1)])
+        names = [*(names[i] for i in top), f"{len(rest)} others"]
+    shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    finding = map_finding(profile)
+    if many:
+        largest = shares.argmax(axis=1)
+        order = np.lexsort((np.arange(len(shares)), -shares.max(axis=1), largest))
+        return Plot(3.9, lambda where: _draw_many(where, shares[order], names), finding)
+    head = _head(names)
+    height = 0.45 + head + 0.25 + profile.parties * _row_height(profile.parties)
+    return Plot(height, lambda where: _draw_map(where, profile, shares, names), finding)
+
+
+def map_finding(profile: Profile) -> str:
+    """What the map of parties and classes shows."""
+    missing = sum(count == 0 for row in profile.counts for count in row)
+    cells = profile.parties * profile.classes
+    lonely = sum(sum(count > 0 for count in row) == 1 for row in profile.counts)
+    text = f"{profile.parties} parties by {profile.classes} classes: {missing} of {cells} cells are empty"
+    text += f", {lonely} parties hold a single class" if lonely else ""
+    if profile.label.most_deviant and profile.label.severity != "none":
+        text += f"; farthest from the common mix is {shorten(profile.label.most_deviant[0].party)}"
+    return text + "."
+
+
+def _row_height(parties: int) -> float:
+    return ROW if parties <= 30 else 0.16
+
+
+def _head(names: Sequence[str]) -> float:
+    """Inches for the names of the classes above the map; they stand upright where they would touch."""
+    return margin(list(names)) if _upright(names) else 0.2
+
+
+def _upright(names: Sequence[str]) -> bool:
+    return max(margin([name]) for name in names) > 2.9 / len(names)
+
+
+def _class_names(axes: Axes, names: Sequence[str], y: float, unit: float) -> None:
+    turned = _upright(names)
+    for i, name in enumerate(names):
+        how = {"rotation": 90, "ha": "center", "va": "bottom"} if turned else {"ha": "center", "va": "bottom"}
+        write(axes, i, y - 0.05 * unit, name, color=MUTED, **how)
+
+
+def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], names: list[str]) -> None:
+    parties = [shorten(name, 16) for name in profile.party_names]
+    size = SMALL if len(parties) <= 30 else 7
+    left = max(0.5, margin(parties, size))
+    head = _head(names)
+    sizes = [profile.quantity.sizes[name] for name in profile.party_names]
+    axes = panel(where, left=left, right=1.5, top=0.35 + head, bottom=0.15)
+    axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
+    title(axes, "Share of each party's rows by class", away=72 * head + 4)
+    _class_names(axes, names, -0.5, 1)
+    few = shares.size <= CELLS
+    if few:
+        _cells(axes, shares, numbers=shares.shape[1] <= 13)
+    else:
+        axes.imshow(shares, cmap=_TINT, vmin=0, vmax=1, aspect="auto", interpolation="none")
+    for row, name in enumerate(parties):
+        write(axes, -0.62, row, name, ha="right", fontsize=size)
+    bars = panel(where, left=WIDTH - 1.4, right=0.62, top=0.35 + head, bottom=0.15)
+    bars.set(xlim=(0, max(1, *sizes)), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
+    write(bars, 0, -0.55, "rows", va="bottom", color=MUTED)
+    bars.barh(range(len(sizes)), sizes, height=0.62, color=MUTED, alpha=0.45, linewidth=0)
+    for row, rows in enumerate(sizes):
+        write(bars, rows + 0.05 * max(1, *sizes), row, f"{rows:,}", fontsize=size, color=MUTED)
+
+
+def _cells(axes: Axes, shares: NDArray[np.float64], *, numbers: bool) -> None:
+    for (row, column), share in np.ndenumerate(shares):
+        low, tall = column - 0.48, row - 0.46
+        if share > 0:
+            axes.add_patch(_box(low, tall, share))
+        if numbers:
+            text = f"{100 * share:.0f}" if share >= 0.005 or share == 0 else "<1"
+            colour = PAPER if share > 0.6 else INK if share > 0 else MUTED
+            write(axes, column, row, text, ha="center", fontsize=7.5, color=colour)
+
+
+def _box(x: float, y: float, share: float) -> Rectangle:
+    return Rectangle((x, y), 0.96, 0.92, facecolor=ACCENT, alpha=round(0.08 + 0.9 * share, 2), linewidth=0)
+
+
+def _draw_many(where: FigureBase, shares: NDArray[np.float64], names: list[str]) -> None:
+    head = _head(names)
+    axes = panel(where, left=0.5, right=0.95, top=0.4 + head, bottom=0.3)
+    title(axes, "Share of each party's rows by class", away=72 * head + 4)
+    image = axes.imshow(shares, cmap=_TINT, vmin=0, vmax=1, aspect="auto", interpolation="none")
+    axes.set(xlim=(-0.5, len(names) - 0.5), xticks=[], yticks=[])
+    _class_names(axes, names, -0.5, len(shares) / 20)
+    axes.set_ylabel(f"{len(shares):,} parties, by their largest class", fontsize=SMALL, color=MUTED, labelpad=6)
+    scale = panel(where, left=WIDTH - 0.7, right=0.55, top=0.4 + head, bottom=0.3)
+    bar = axes.figure.colorbar(image, cax=scale, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.outline.set_visible(False)
+    scale.set_yticklabels([f"{share} %" for share in (0, 25, 50, 75, 100)])
+    scale.tick_params(length=0, colors=MUTED, labelsize=SMALL)
+
+
+def _sizes(profile: Profile) -> Plot:
+    return Plot(2.0, lambda where: _draw_sizes(where, profile), sizes_finding(profile))
+
+
+def sizes_finding(profile: Profile) -> str:
+    """How unequal the sizes are, in a sentence."""
+    sizes = profile.quantity.sizes.values()
+    return (
+        f"Party sizes run from {min(sizes):,} to {max(sizes):,} rows; the {profile.parties} parties are worth "
+        f"{profile.quantity.effective_parties:.1f} of equal size."
+    )
+
+
+def _draw_sizes(where: FigureBase, profile: Profile) -> None:
+    ranked = np.sort(np.fromiter(profile.quantity.sizes.values(), dtype=float))[::-1]
+    axes = panel(where, left=0.7, right=0.2, top=0.35, bottom=0.45, spines="b")
+    title(axes, "Rows of each party, largest first", away=6)
+    x = np.linspace(0, len(ranked) - 1, min(len(ranked), 400))
+    axes.fill_between(x, np.interp(x, range(len(ranked)), ranked), color=ACCENT, alpha=0.35, linewidth=0, step="mid")
+    axes.axhline(ranked.mean(), color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
+    write(axes, len(ranked) - 1, ranked.mean(), f"mean {ranked.mean():,.0f}", ha="right", va="bottom")
+    axes.set(xlim=(0, len(ranked) - 1), ylim=(0, 1.06 * max(1, ranked[0])))
+    axes.set_xticks([0, len(ranked) - 1], ["1st", f"{len(ranked):,}th"])
+    axes.set_yticks([0, ranked[0]], ["0", f"{ranked[0]:,.0f}"])
+    axes.xaxis.get_majorticklabels()[0].set_ha("left")
+    axes.xaxis.get_majorticklabels()[-1].set_ha("right")
+
+
+def _feature_parties(profile: Profile) -> Plot:
+    found = {name: value for name, value in profile.feature.by_party.items() if value is not None}
+    ranked = sorted(found, key=lambda name: (-found[name], name))
+    height = _ranking_height(len(ranked))
+    rows = [(name, found[name], None) for name in ranked]
+    top = f"{shorten(ranked[0])} differs most ({found[ranked[0]]:.3f})" if ranked else "no party could be measured"
+    finding = f"Feature shift by party, 0 is chance: {top}."
+    heading = "Feature shift by party, given the class"
+    return Plot(height, lambda where: _draw_ranking(where, heading, rows), finding)
+
+
+def _feature_columns(profile: Profile) -> Plot:
+    def size(shift: tuple[str, float | None, float | None]) -> float:
+        return max(shift[1] or 0.0, shift[2] or 0.0)
+
+    rows = [(found.name, found.mean_share, found.spread_share) for found in profile.feature.by_feature]
+    rows.sort(key=lambda shift: (-size(shift), shift[0]))
+    top = f"{shorten(rows[0][0])} differs most ({size(rows[0]):.3f})"
+    finding = f"Shift of {len(rows)} columns between parties, 0 is chance: {top}."
+    heading = "Shift of each column, given the class"
+    return Plot(_ranking_height(len(rows), legend=True), lambda where: _draw_ranking(where, heading, rows), finding)
+
+
+def _ranking_height(rows: int, *, legend: bool = False) -> float:
+    return 0.55 + 0.22 * legend + ROW * min(rows, RANKED) + 0.22 * (rows > RANKED)
+
+
+def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
+    """A dot a row, at most :data:`RANKED` rows; a second, open dot where there is a second value."""
+    shown, rest = rows[:RANKED], rows[RANKED:]
+    names = [shorten(name) for name, _, _ in shown]
+    double = any(second is not None for _, _, second in rows)
+    axes = panel(where, left=max(0.5, margin(names)), right=0.95, top=0.38 + 0.22 * double, bottom=0.1 + 0.22 * bool(rest))
+    values = [value for _, *pair in shown for value in pair if value is not None]
+    low, high = min([0.0, *values]), max([1e-3, *values])
+    axes.set(xlim=(low - 0.02 * (high - low), high * 1.04), ylim=(len(shown) - 0.5, -0.5), xticks=[], yticks=[])
+    title(axes, heading, away=6 + 16 * double)
+    if double:
+        write(axes, 0, -0.75, "●  mean        ○  spread", va="bottom", color=MUTED)
+    axes.axvline(0, color=FAINT, linewidth=1)
+    for row, (first, second) in enumerate((first, second) for _, first, second in shown):
+        write(axes, low - 0.05 * (high - low), row, names[row], ha="right")
+        axes.plot([min(0, first or 0), max(0, first or 0, second or 0)], [row, row], color=WASH, linewidth=4, zorder=1)
+        if second is not None:
+            axes.plot([second], [row], "o", markersize=5, color=PAPER, markeredgecolor=MUTED, zorder=2)
+        if first is not None:
+            axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
+        texts = [f"{value:.3f}" for value in (first, second) if value is not None]
+        write(axes, high * 1.08, row, " · ".join(texts) or "not measurable", color=MUTED, fontsize=7.5)
+    if rest:
+        most = max((value or 0.0 for _, *pair in rest for value in pair), default=0.0)
+        write(axes, low, len(shown), f"and {len(rest):,} more, at most {most:.3f}", color=MUTED)

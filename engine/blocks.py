@@ -86,17 +86,29 @@ class Block:
         return torch.where(self.own["seen"][part] > 0, self.own["previous"][part], self.start[part])
 
 
-def take_step(local: Local, gradient: Tensor, velocity: Tensor, block: Block) -> None:
+def take_step(local: Local, gradient: Tensor, velocity: Tensor, block: Block, push: Tensor | None) -> None:
     """Move ``local.weights`` by one SGD step with the algorithm's two terms; ``gradient`` is used up.
 
-    Weight decay and ``algorithm.gradient`` join the gradient before momentum, ``algorithm.step`` the weights after it.
+    Weight decay and ``algorithm.gradient`` join the gradient before momentum, ``algorithm.step`` the weights after it;
+    ``push`` is that term where it was computed before (see :func:`steady_push`).
     """
     algorithm = block.algorithm
     if algorithm.gradient is not None:
         gradient.add_(algorithm.gradient(local, block.hyper))
     sgd(local.weights, gradient, velocity, block.optimizer)
-    if algorithm.step is not None:
+    if push is not None:
+        local.weights.add_(push)
+    elif algorithm.step is not None:
         local.weights.add_(algorithm.step(local, block.hyper))
+
+
+def steady_push(local: Local, block: Block) -> Tensor | None:
+    """The algorithm's term outside momentum where it is the same at every step of the round, (L, D); else None."""
+    algorithm = block.algorithm
+    if algorithm.step is None or not algorithm.steady:
+        return None
+    push: Tensor = algorithm.step(local, block.hyper)
+    return push
 
 
 def plain_sgd(weights: Tensor, gradient: Tensor, velocity: Tensor, how: Optimizer) -> None:

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedskew.engine.blocks import Block, Data, output_gradient, take_step
+from fedskew.engine.blocks import Block, Data, output_gradient, steady_push, take_step
 from fedskew.engine.layout import Layout
 from fedskew.engine.schedule import chunks
+from fedskew.engine.sparse import Sparse
 from fedskew.profiles.keyed import seed_of
 
 EVAL_ROWS = 256
@@ -21,7 +22,8 @@ class Looped:
 
     ``frozen``: frozen parameters by name, for each seed that runs. ``hidden`` receives the input of the ``last`` linear
     layer, the representation that MOON compares. A batch of a single row has no variance, so BatchNorm layers take
-    their running statistics for it and leave them as they are: the step still counts.
+    their running statistics for it and leave them as they are: the step still counts. A network whose kernels came
+    ``channels_last`` gets its images that way too, which oneDNN prefers.
     """
 
     layout: Layout
@@ -30,15 +32,18 @@ class Looped:
     hidden: list[Tensor] = field(default_factory=list)
     last: nn.Linear | None = None
     norms: list[nn.Module] = field(default_factory=list)
+    channels_last: bool = False
     lanes: int = 1
 
     def __post_init__(self) -> None:
-        """Find the BatchNorm layers, and the last linear one, whose input is watched."""
+        """Find the BatchNorm layers, the last linear one, whose input is watched, and how images should lie."""
         for part in self.module.modules():
             if isinstance(part, nn.Linear):
                 self.last = part
             elif isinstance(part, BATCH_NORMS):
                 self.norms.append(part)
+        kernels = [p for p in self.module.parameters() if p.ndim == 4 and not p.is_contiguous()]
+        self.channels_last = any(p.is_contiguous(memory_format=torch.channels_last) for p in kernels)
         if self.last is not None:
             self.last.register_forward_pre_hook(self._keep)
 
@@ -50,14 +55,14 @@ class Looped:
                 torch.default_generator.manual_seed(seed_of("dropout", lane.seed, block.round_, lane.name) >> 1)
                 self._train_lane(block, i, data)
 
-    def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor) -> Tensor:
+    def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor | Sparse) -> Tensor:
         """Outputs (S, K, n) of the models of all S seeds on the same rows, no gradients, in evaluation mode."""
         self.module.eval()
         models, starts = [], range(0, len(x), EVAL_ROWS)
         with torch.no_grad():
             for place in range(len(weights)):
                 self._load(weights[place : place + 1], buffers[place : place + 1], place)
-                parts = [self.module(x[start : start + EVAL_ROWS].to(weights.dtype)).T for start in starts]
+                parts = [self.module(self._laid(x[start : start + EVAL_ROWS].to(weights))).T for start in starts]
                 models.append(torch.cat(parts, 1))
         return torch.stack(models)
 
@@ -65,22 +70,44 @@ class Looped:
         how, lane = block.optimizer, block.lanes[i]
         local = block.local(i, i + 1)
         velocity, gradient = torch.zeros_like(local.weights), torch.zeros_like(local.weights)
+        flat, push, step = gradient[0, : self.layout.size], steady_push(local, block), 0
         leaves = self._load(local.weights, block.buffers[i : i + 1], lane.place)
         anchors = self._anchors(block, i)
         shift = None if block.shift is None else block.shift[i : i + 1]
         for chunk in chunks([lane], block.round_, how.epochs, how.batch, local.weights.dtype):
-            for rows, weights in zip(chunk.rows[:, 0], chunk.weights[:, 0], strict=True):
-                real, share = rows[weights > 0], weights[weights > 0].unsqueeze(0)  # BatchNorm must not see padding
+            for t, length in enumerate(chunk.lengths[:, 0].tolist()):  # BatchNorm must not see padding
+                x, y = self._batch(block, i, data, chunk.rows[t, 0], length, step)
+                share = chunk.weights[t, 0, :length].unsqueeze(0).to(x.device)
                 for part in self.norms:
-                    part.train(len(real) > 1)
-                x = data.x.index_select(0, real).to(local.weights.dtype)
+                    part.train(length > 1)
                 outputs = self.module(x)
-                y = data.y.index_select(0, real).unsqueeze(0)
                 p = output_gradient(outputs.detach().T.unsqueeze(0), y, share, shift)
                 grads = self._gradients(block, leaves, (outputs, p[0].T), (x, share), anchors)
-                gradient[0, : self.layout.size] = torch.cat([g.reshape(-1) for g in grads])
-                take_step(local, gradient, velocity, block)
+                torch.cat([g.reshape(-1) for g in grads], out=flat)
+                take_step(local, gradient, velocity, block, push)
+                step += 1
         self._store_buffers(block.buffers[i])
+
+    def _batch(self, block: Block, i: int, data: Data, rows: Tensor, length: int, step: int) -> tuple[Tensor, Tensor]:
+        """The first ``length`` of the rows (B,) and their labels (1, length); transforms see the padding too."""
+        rows = rows.to(data.y.device)
+        y = data.y.index_select(0, rows[:length]).unsqueeze(0)
+        if not block.transforms:
+            return self._laid(data.x.index_select(0, rows[:length]).to(block.weights)), y
+        x = data.x.index_select(0, rows).to(block.weights)
+        return self._laid(block.transforms.train(x, block.lanes[i], block.round_, step)[:length]), y
+
+    def _laid(self, x: Tensor) -> Tensor:
+        """Lay images out in memory as the network's own weights are."""
+        if x.ndim != 4:
+            return x
+        if not self.channels_last:
+            return x.contiguous()
+        channels, height, width = x.shape[1:]
+        if channels > 1:
+            return x.contiguous(memory_format=torch.channels_last)
+        strides = (height * width, 1, width, 1)  # one channel looks the same either way; the strides say which is meant
+        return x.contiguous().as_strided(x.shape, strides)
 
     def _anchors(self, block: Block, i: int) -> list[dict[str, Tensor]]:
         """The fixed networks of a penalty, w^t and the party's last model, with buffers of their own."""

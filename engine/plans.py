@@ -91,7 +91,8 @@ class Part:
     """Rounds ``first`` to ``last`` (not included) of a trial, as a worker hands them back.
 
     ``curves`` (3, S, rounds): score, balanced score, loss. ``state`` names the file with the state after them,
-    ``sha256`` is its hash (both empty where none was asked for). ``predicted`` (S, n) once the trial is finished, else None.
+    ``sha256`` is its hash (both empty where none was asked for). ``predicted`` (S, n) once the trial is finished,
+    else None.
     """
 
     first: int

@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from fedskew.engine.models import build
-from fedskew.engine.plans import Outcome, Progress, Trial
+from fedskew.engine.plans import ModelSpec, Outcome, Progress, Trial
 from fedskew.engine.pool import ARRAYS, Workers, cores
 from fedskew.engine.records import Tried
 from fedskew.engine.splits import Prepared
 from fedskew.engine.store import RunStore
 from fedskew.engine.tuning import tune, tuning_table
-from fedskew.profiles.errors import EnvironmentFaultError
+from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
     EnvironmentFaultError
         Workers or disk failed.
     """
-    build(trials[0].model)  # an unknown or broken model is told before any work starts
+    _try_model(trials[0].model, data)
     tables = {"main": data}
     if session.tuning:
         tables["tuning"] = tuning_table(data, session.seed)
@@ -70,6 +70,30 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
         ready, tried = _tuned(trials, workers, session)
         outcomes = workers.run(ready, _teller(ready, session.tell, ""))
     return Results(ready, outcomes, tried)
+
+
+def _try_model(spec: ModelSpec, data: Prepared) -> None:
+    """Tell an unknown or broken model before any work starts, with its own words.
+
+    Raises
+    ------
+    FedskewError
+        It cannot be built, raises on the first rows, or gives outputs of another shape.
+    """
+    module = build(spec).eval()
+    rows = torch.from_numpy(data.x[:2])
+    try:
+        with torch.no_grad():
+            shape = tuple(module(rows).shape)
+    except Exception as error:  # a user's module may raise anything
+        raise FedskewError(
+            f"model {spec.name!r} fails on rows of shape {spec.shape}: {type(error).__name__}: {error}"
+        ) from error
+    if shape != (len(rows), spec.outputs):
+        raise FedskewError(
+            f"model {spec.name!r} gives outputs of shape {shape} for {len(rows)} rows; it must give "
+            f"({len(rows)}, {spec.outputs})"
+        )
 
 
 def run_key(trials: Sequence[Trial], data: Prepared, *, tuning: bool) -> dict[str, str]:

@@ -70,8 +70,9 @@ def pack(state: RunState) -> bytes:
         tensors[f"own/{name}/default"] = store.default
         tensors[f"own/{name}/seen"] = seen.to(torch.uint8)
         tensors[f"own/{name}/rows"] = store.rows[seen]
-    facts = {"round": str(state.round_), "diverged": json.dumps(sorted(state.diverged.items()))}
-    return save({name: rows.contiguous() for name, rows in tensors.items()}, metadata=facts)
+    facts = json.dumps({"round": state.round_, "diverged": sorted(state.diverged.items())})
+    # one entry: safetensors writes several in an order that differs from process to process
+    return save({name: rows.contiguous() for name, rows in tensors.items()}, metadata={"state": facts})
 
 
 def unpack(content: bytes) -> RunState:
@@ -85,7 +86,7 @@ def unpack(content: bytes) -> RunState:
     try:
         tensors = load(content)
         size = int.from_bytes(content[:8], "little")
-        facts = json.loads(content[8 : 8 + size])["__metadata__"]
+        facts = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["state"])
         own = {}
         for key in tensors:
             if key.startswith("own/") and key.endswith("/default"):
@@ -97,7 +98,7 @@ def unpack(content: bytes) -> RunState:
             server={k.removeprefix("server/"): v for k, v in tensors.items() if k.startswith("server/")},
             own=own,
             round_=int(facts["round"]),
-            diverged={int(place): int(round_) for place, round_ in json.loads(facts["diverged"])},
+            diverged={int(place): int(round_) for place, round_ in facts["diverged"]},
         )
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise EnvironmentFaultError(f"a saved state cannot be read ({error}); start a new run folder") from error

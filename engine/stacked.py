@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from fedskew.engine.blocks import Block, Data, block_size, output_gradient, take_step
+from fedskew.engine.algorithms.base import Local
+from fedskew.engine.blocks import Block, Data, block_size, output_gradient, steady_push, take_step
 from fedskew.engine.layout import Layout
 from fedskew.engine.schedule import Lane, chunks
 from fedskew.engine.sparse import Sparse
@@ -44,7 +45,7 @@ class Stacked:
                 if active[t] != part.lanes:
                     part = room.first(active[t])
                 part.load(data, rows[: part.lanes], step)
-                part.backward(weights[: part.lanes].to(part.weights.device))
+                part.backward(weights[: part.lanes].to(block.weights.device))
                 step += 1
 
     def forward(self, views: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,17 +87,19 @@ class Room:
     gradient: Tensor
     velocity: Tensor
     anchors: tuple[list[Tensor], list[Tensor]] | None = None
-    weights: Tensor = field(init=False)
+    local: Local = field(init=False)
+    push: Tensor | None = field(init=False)
     views: list[Tensor] = field(init=False)
     flat: list[Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
         """Cut the views that stay the same from step to step."""
         lanes, layout = self.lanes, self.network.layout
-        self.weights = self.block.weights[:lanes]
-        views = layout.views(self.weights)
+        self.local = self.block.local(0, lanes)
+        self.push = steady_push(self.local, self.block)
+        views = layout.views(self.local.weights)
         self.views = [view if view.ndim == 3 else view.unsqueeze(2) for view in views]
-        pad = self.weights.new_zeros(lanes, layout.padded - layout.size)
+        pad = self.inputs.new_zeros(lanes, layout.padded - layout.size)
         self.flat = [*(slope.flatten(1) for slope in self.slopes), pad]
         if self.block.algorithm.penalty is not None:  # the fixed networks: under w^t and the party's last weights
             before = self.block.previous(0, lanes)
@@ -182,7 +185,7 @@ class Room:
                 if i == len(relu) - 1 and self.anchors is not None:
                     error.add_(self._pull(self.anchors, below[i], x, weights))
         torch.cat(self.flat, 1, out=self.gradient)
-        take_step(block.local(0, self.lanes), self.gradient, self.velocity, block)
+        take_step(self.local, self.gradient, self.velocity, block, self.push)
 
     def _pull(self, anchors: tuple[list[Tensor], list[Tensor]], hidden: Tensor, x: Tensor, weights: Tensor) -> Tensor:
         """Gradient of the penalty by the representation (L, H, B)."""

@@ -67,7 +67,9 @@ def tune(trials: Sequence[Trial], run: RunFn) -> list[Tuned]:
     -------
     list of Tuned, in the order of the trials; each tried the same number of settings
     """
-    rates: list[list[Setting]] = [[{"lr": trial.settings.lr * factor} for factor in RATES] for trial in trials]
+    rates: list[list[Setting]] = [
+        [{"lr": _rounded(trial.settings.lr * factor)} for factor in RATES] for trial in trials
+    ]
     first = _stage(trials, rates, run)
     own = [_own(trial, found.hyper) for trial, found in zip(trials, first, strict=True)]
     second = _stage(trials, own, run)
@@ -77,7 +79,13 @@ def tune(trials: Sequence[Trial], run: RunFn) -> list[Tuned]:
 def _own(trial: Trial, best: Mapping[str, float | str]) -> list[Setting]:
     """The algorithm's own grid at the best rate; a rate in the grid is taken relative to the one it is written for."""
     rate = float(best["lr"])
-    return [{**entry, "lr": rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE} for entry in trial.algorithm.grid]
+    rates = [rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE for entry in trial.algorithm.grid]
+    return [{**entry, "lr": _rounded(at)} for entry, at in zip(trial.algorithm.grid, rates, strict=True)]
+
+
+def _rounded(value: float) -> float:
+    """Six digits are enough for a rate, and read better than 0.029999999999999999."""
+    return float(f"{value:.6g}")
 
 
 def _stage(trials: Sequence[Trial], settings: Sequence[list[Setting]], run: RunFn) -> list[Tuned]:
@@ -95,7 +103,7 @@ def _stage(trials: Sequence[Trial], settings: Sequence[list[Setting]], run: RunF
             scores = [_score(next(outcomes)) for _ in choices[:keep]]
             tried[i] += [
                 Tried(
-                    hyperparameters={**trials[i].hyper, **choice},
+                    hyperparameters={**trials[i].algorithm.hyper, **choice, **trials[i].hyper},
                     rounds=_rounds(trials[i], share),
                     score=None if score == -np.inf else score,
                 )

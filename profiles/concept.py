@@ -50,8 +50,8 @@ def concept_skew(partition: Partition) -> ConceptSkew:
     skew and their product are no concept shift. A logistic model of the party, additive in x and y and cross-fitted,
     gives each row its propensity. Rows of one class and nearly one propensity form a stratum; within it parties are
     exchangeable, also where the pooled model of the label is wrong. The statistic of party p against the rest is
-    :math:`\|U_p\|^2` with :math:`U_p = \sum_i (1[p_i = p] - c_i)\,(1[y_i] - \hat\pi(x_i)) \otimes s(x_i)`, :math:`c` the
-    share of p in the stratum: the score of a party's own map of the pooled model's predictions and of eight principal
+    :math:`\|U_p\|^2` with :math:`U_p = \sum_i (1[p_i = p] - c_i)\,(1[y_i] - \hat\pi(x_i)) \otimes s(x_i)`, c the share
+    of p in the stratum: the score of a party's own map of the pooled model's predictions and of eight principal
     components. Where the pooled model is right its mean is 0 even if strata are too wide. Its p comes from mean and
     variance over permutations within strata (gamma law). A party counts only if a map of its own also saves log loss on
     rows it was not fitted to (one-sided test of the mean): of both p-values the larger holds, over parties the smallest
@@ -217,7 +217,7 @@ def _one_test(sample: _Sample, scores: Vector, inside: Vector, odds: Vector) -> 
 
 
 def _levelled(scores: Vector, odds: Vector, labels: NDArray[np.int64]) -> Vector:
-    """Take out what inside strata still goes with the propensity, by one line a class: strata are never narrow enough."""
+    """Take out what inside strata still goes with the propensity, by one line a class: strata have a width."""
     total = np.bincount(labels, odds**2)
     slopes = np.zeros((len(total), scores.shape[1]))
     for label in np.flatnonzero(total > 1e-12):

@@ -109,26 +109,20 @@ def panel(
     return axes
 
 
-def write(axes: Axes, x: float, y: float, text: str, **how: Any) -> None:
-    """Write text as it is: never maths, never control characters; vertically centred unless told otherwise."""
-    style = {"va": "center", "fontsize": SMALL, "color": INK, "parse_math": False, "clip_on": False, **how}
-    axes.text(x, y, printable(text), **style)
+def write(axes: Axes, x: float, y: float, text: str, *, shift: tuple[float, float] = (0, 0), **how: Any) -> None:
+    """Write text as it is: never maths, never control characters; centred on ``y`` unless told otherwise.
+
+    ``x`` and ``y`` are in the units of the axes, ``shift`` in points.
+    """
+    style = {"va": "center", "fontsize": SMALL, "color": INK, "parse_math": False, "annotation_clip": False, **how}
+    axes.annotate(printable(text), (x, y), xytext=shift, textcoords="offset points", **style)
 
 
-def title(axes: Axes, text: str, *, away: float = 10) -> None:
-    """A heading above the axes, flush with their left edge; ``away`` in points."""
-    axes.annotate(
-        text,
-        (0, 1),
-        xytext=(0, away),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=SIZE,
-        color=INK,
-        va="bottom",
-        weight="bold",
-        annotation_clip=False,
-    )
+def title(where: FigureBase, text: str) -> None:
+    """A heading in the upper left corner."""
+    width, height = where.bbox.width, where.bbox.height
+    place = (0.06 * where.dpi / width, 1 - 0.08 * where.dpi / height)
+    where.text(*place, text, fontsize=SIZE, color=INK, va="top", weight="bold", parse_math=False)
 
 
 def printable(text: str) -> str:

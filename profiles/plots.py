@@ -80,7 +80,7 @@ def feature_by_column(profile: Profile) -> Figure:
 
 
 def _gauges(profile: Profile) -> Plot:
-    return Plot(2.35, lambda where: _draw_gauges(where, profile), gauges_finding(profile))
+    return Plot(2.55, lambda where: _draw_gauges(where, profile), gauges_finding(profile))
 
 
 def gauges_finding(profile: Profile) -> str:
@@ -111,7 +111,8 @@ def _skews(profile: Profile) -> tuple[tuple[str, LabelSkew | QuantitySkew | Feat
 
 
 def _draw_gauges(where: FigureBase, profile: Profile) -> None:
-    axes = panel(where, left=0.85, right=1.25, top=0.42, bottom=0.12)
+    axes = panel(where, left=0.85, right=1.25, top=0.62, bottom=0.12)
+    title(where, "Skew beyond chance")
     axes.set(xlim=(0, 3), ylim=(4, 0), xticks=[], yticks=[])
     for i, word in enumerate(("none", "mild", "strong")):
         write(axes, i + 0.5, -0.22, word, ha="center", color=MUTED)
@@ -123,7 +124,7 @@ def _draw_gauges(where: FigureBase, profile: Profile) -> None:
             axes.barh(y, 0.99, left=i + 0.005, height=0.34, color=ACCENT, alpha=alpha, linewidth=0)
             write(axes, i, y + 0.36, f"{ends[i]:g}", ha="left" if i == 0 else "center", color=MUTED, fontsize=7)
         write(axes, 3, y + 0.36, "1", ha="right", color=MUTED, fontsize=7)
-        write(axes, -0.06, y, name, ha="right", weight="bold")
+        write(axes, 0, y, name, shift=(-6, 0), ha="right", weight="bold")
         _draw_needle(axes, y, skew, ends)
 
 
@@ -132,16 +133,16 @@ def _draw_needle(
 ) -> None:
     mark, colour = SEVERITY[skew.severity]
     if skew.skew is None:
-        write(axes, 3.08, y, "not measurable", color=MUTED)
-        write(axes, 3.08, y + 0.34, (skew.reason or "").replace("_", " "), color=MUTED, fontsize=7)
+        write(axes, 3, y, "not measurable", shift=(7, 0), color=MUTED)
+        write(axes, 3, y + 0.34, (skew.reason or "").replace("_", " "), shift=(7, 0), color=MUTED, fontsize=7)
         return
     interval = getattr(skew, "interval", None)
     if interval is not None:
         low, high = (_place(value, ends) for value in interval)
         axes.plot([low, high], [y, y], color=INK, linewidth=1.6, solid_capstyle="round")
     axes.plot([_place(skew.skew, ends)], [y], "o", color=INK, markersize=6.5, markeredgecolor=PAPER, markeredgewidth=1)
-    write(axes, 3.08, y, f"{skew.skew:.3f}", weight="bold")
-    write(axes, 3.08, y + 0.34, f"{mark} {skew.severity}", color=colour, fontsize=7.5)
+    write(axes, 3, y, f"{skew.skew:.3f}", shift=(7, 0), weight="bold")
+    write(axes, 3, y + 0.34, f"{mark} {skew.severity}", shift=(7, 0), color=colour, fontsize=7.5)
 
 
 def _place(value: float, ends: Sequence[float]) -> float:
@@ -194,11 +195,10 @@ def _upright(names: Sequence[str]) -> bool:
     return max(margin([name]) for name in names) > 2.9 / len(names)
 
 
-def _class_names(axes: Axes, names: Sequence[str], y: float, unit: float) -> None:
+def _class_names(axes: Axes, names: Sequence[str], y: float = -0.5) -> None:
     turned = _upright(names)
     for i, name in enumerate(names):
-        how = {"rotation": 90, "ha": "center", "va": "bottom"} if turned else {"ha": "center", "va": "bottom"}
-        write(axes, i, y - 0.05 * unit, name, color=MUTED, **how)
+        write(axes, i, y, name, shift=(0, 3), rotation=90 if turned else 0, ha="center", va="bottom", color=MUTED)
 
 
 def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], names: list[str]) -> None:
@@ -209,21 +209,21 @@ def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], 
     sizes = [profile.quantity.sizes[name] for name in profile.party_names]
     axes = panel(where, left=left, right=1.5, top=0.35 + head, bottom=0.15)
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
-    title(axes, "Share of each party's rows by class", away=72 * head + 4)
-    _class_names(axes, names, -0.5, 1)
+    title(where, "Share of each party's rows by class")
+    _class_names(axes, names)
     few = shares.size <= CELLS
     if few:
         _cells(axes, shares, numbers=shares.shape[1] <= 13)
     else:
         axes.imshow(shares, cmap=_TINT, vmin=0, vmax=1, aspect="auto", interpolation="none")
     for row, name in enumerate(parties):
-        write(axes, -0.62, row, name, ha="right", fontsize=size)
+        write(axes, -0.5, row, name, shift=(-4, 0), ha="right", fontsize=size)
     bars = panel(where, left=WIDTH - 1.4, right=0.62, top=0.35 + head, bottom=0.15)
     bars.set(xlim=(0, max(1, *sizes)), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
-    write(bars, 0, -0.55, "rows", va="bottom", color=MUTED)
+    write(bars, 0, -0.5, "rows", shift=(0, 3), va="bottom", color=MUTED)
     bars.barh(range(len(sizes)), sizes, height=0.62, color=MUTED, alpha=0.45, linewidth=0)
     for row, rows in enumerate(sizes):
-        write(bars, rows + 0.05 * max(1, *sizes), row, f"{rows:,}", fontsize=size, color=MUTED)
+        write(bars, rows, row, f"{rows:,}", shift=(3, 0), fontsize=size, color=MUTED)
 
 
 def _cells(axes: Axes, shares: NDArray[np.float64], *, numbers: bool) -> None:
@@ -244,10 +244,10 @@ def _box(x: float, y: float, share: float) -> Rectangle:
 def _draw_many(where: FigureBase, shares: NDArray[np.float64], names: list[str]) -> None:
     head = _head(names)
     axes = panel(where, left=0.5, right=0.95, top=0.4 + head, bottom=0.3)
-    title(axes, "Share of each party's rows by class", away=72 * head + 4)
+    title(where, "Share of each party's rows by class")
     image = axes.imshow(shares, cmap=_TINT, vmin=0, vmax=1, aspect="auto", interpolation="none")
     axes.set(xlim=(-0.5, len(names) - 0.5), xticks=[], yticks=[])
-    _class_names(axes, names, -0.5, len(shares) / 20)
+    _class_names(axes, names)
     axes.set_ylabel(f"{len(shares):,} parties, by their largest class", fontsize=SMALL, color=MUTED, labelpad=6)
     scale = panel(where, left=WIDTH - 0.7, right=0.55, top=0.4 + head, bottom=0.3)
     bar = axes.figure.colorbar(image, cax=scale, ticks=[0, 0.25, 0.5, 0.75, 1])
@@ -272,11 +272,11 @@ def sizes_finding(profile: Profile) -> str:
 def _draw_sizes(where: FigureBase, profile: Profile) -> None:
     ranked = np.sort(np.fromiter(profile.quantity.sizes.values(), dtype=float))[::-1]
     axes = panel(where, left=0.7, right=0.2, top=0.35, bottom=0.45, spines="b")
-    title(axes, "Rows of each party, largest first", away=6)
+    title(where, "Rows of each party, largest first")
     x = np.linspace(0, len(ranked) - 1, min(len(ranked), 400))
     axes.fill_between(x, np.interp(x, range(len(ranked)), ranked), color=ACCENT, alpha=0.35, linewidth=0, step="mid")
     axes.axhline(ranked.mean(), color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-    write(axes, len(ranked) - 1, ranked.mean(), f"mean {ranked.mean():,.0f}", ha="right", va="bottom")
+    write(axes, len(ranked) - 1, ranked.mean(), f"mean {ranked.mean():,.0f}", shift=(0, 2), ha="right", va="bottom")
     axes.set(xlim=(0, len(ranked) - 1), ylim=(0, 1.06 * max(1, ranked[0])))
     axes.set_xticks([0, len(ranked) - 1], ["1st", f"{len(ranked):,}th"])
     axes.set_yticks([0, ranked[0]], ["0", f"{ranked[0]:,.0f}"])
@@ -320,19 +320,19 @@ def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, flo
     values = [value for _, *pair in shown for value in pair if value is not None]
     low, high = min([0.0, *values]), max([1e-3, *values])
     axes.set(xlim=(low - 0.02 * (high - low), high * 1.04), ylim=(len(shown) - 0.5, -0.5), xticks=[], yticks=[])
-    title(axes, heading, away=6 + 16 * double)
+    title(where, heading)
     if double:
-        write(axes, 0, -0.75, "●  mean        ○  spread", va="bottom", color=MUTED)
+        write(axes, axes.get_xlim()[0], -0.5, "●  mean        ○  spread", shift=(0, 5), va="bottom", color=MUTED)
     axes.axvline(0, color=FAINT, linewidth=1)
     for row, (first, second) in enumerate((first, second) for _, first, second in shown):
-        write(axes, low - 0.05 * (high - low), row, names[row], ha="right")
+        write(axes, axes.get_xlim()[0], row, names[row], shift=(-4, 0), ha="right")
         axes.plot([min(0, first or 0), max(0, first or 0, second or 0)], [row, row], color=WASH, linewidth=4, zorder=1)
         if second is not None:
             axes.plot([second], [row], "o", markersize=5, color=PAPER, markeredgecolor=MUTED, zorder=2)
         if first is not None:
             axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
         texts = [f"{value:.3f}" for value in (first, second) if value is not None]
-        write(axes, high * 1.08, row, " · ".join(texts) or "not measurable", color=MUTED, fontsize=7.5)
+        write(axes, axes.get_xlim()[1], row, " · ".join(texts) or "not measurable", shift=(4, 0), color=MUTED, fontsize=7.5)
     if rest:
         most = max((value or 0.0 for _, *pair in rest for value in pair), default=0.0)
-        write(axes, low, len(shown), f"and {len(rest):,} more, at most {most:.3f}", color=MUTED)
+        write(axes, axes.get_xlim()[0], len(shown) - 0.5, f"and {len(rest):,} more, at most {most:.3f}", shift=(0, -8), color=MUTED)

@@ -117,6 +117,7 @@ class Algorithm:
     init : state before the first round
     gradient : added to the loss gradient, so it passes through momentum; None adds nothing
     step : added to the weights after each optimizer step, so it does not; None adds nothing
+    steady : ``step`` does not look at the weights, so it is the same all round and computed once
     logits : class shift of the logits from the party's class shares (..., K); None adds nothing
     penalty : loss per row (L, B) from representations (L, H, B): now, under w^t, and under the party's own state
         ``previous``, or w^t again while its own state ``seen`` (..., 1) is 0
@@ -138,6 +139,7 @@ class Algorithm:
     init: InitFn = no_state
     gradient: TermFn | None = None
     step: TermFn | None = None
+    steady: bool = False
     logits: LogitsFn | None = None
     penalty: PenaltyFn | None = None
     aggregate: AggregateFn = weighted_mean

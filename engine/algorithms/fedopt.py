@@ -18,7 +18,7 @@ FedAvgM's long-run step is 1 / (1 - beta) times a party's, so its grid reaches t
 
 from fedskew.engine.algorithms.base import Algorithm, Hyper, Next, Start, State, Tensor, Update
 
-RATES = tuple({"server_lr": rate} for rate in (0.003, 0.01, 0.03, 0.1))
+RATES = tuple({"server_lr": rate} for rate in (0.01, 0.03, 0.1, 0.3))
 
 
 def pseudo_gradient(update: Update) -> Tensor:

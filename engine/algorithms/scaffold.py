@@ -51,6 +51,7 @@ SCAFFOLD = Algorithm(
     hyper={"lineage": "published"},
     init=controls,
     step=correction,
+    steady=True,
     aggregate=aggregate,
     traffic=2.0,
     client_state=1,

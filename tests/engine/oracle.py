@@ -27,7 +27,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "fedyogi": {"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3},
     "fedadagrad": {"server_lr": 0.1, "tau": 1e-3},
     "feddyn": {"alpha": 0.01},
-    "moon": {"mu": 1.0, "temperature": 0.5},
+    "moon": {"mu": 0.1, "temperature": 0.5},
 }
 
 

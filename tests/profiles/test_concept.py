@@ -1,9 +1,15 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
 from fedskew.profiles.concept import concept_skew
 from fedskew.profiles.logistic import cross_fitted, fitted
-from fedskew.profiles.partitions import make_partition
+from fedskew.profiles.partitions import Partition, make_partition
+
+
+def measured(partition: Partition) -> Any:
+    return concept_skew(partition)
 
 
 def blobs(seed: int, rows: int = 2000) -> tuple[np.ndarray, np.ndarray]:
@@ -17,7 +23,7 @@ def test_labels_swapped_between_two_classes_in_one_of_five_parties_are_found() -
     x, labels = blobs(0)
     party = np.arange(2000) % 5
     swapped = np.where((party == 3) & (labels < 2), 1 - labels, labels)
-    found = concept_skew(make_partition(x, swapped, party))
+    found = measured(make_partition(x, swapped, party))
     assert found.p_value < 1e-6
     assert found.skew > 0.02
     assert found.severity != "none"
@@ -26,7 +32,7 @@ def test_labels_swapped_between_two_classes_in_one_of_five_parties_are_found() -
 def test_two_parties_that_contradict_each_other_are_found() -> None:
     x, labels = blobs(1)
     party = np.arange(2000) % 2
-    found = concept_skew(make_partition(x, (labels < 2) ^ (party == 1), party))
+    found = measured(make_partition(x, (labels < 2) ^ (party == 1), party))
     assert found.p_value < 1e-6
 
 
@@ -34,7 +40,7 @@ def test_label_noise_in_one_party_is_found() -> None:
     x, labels = blobs(2)
     rng, party = np.random.default_rng(2), np.arange(2000) % 4
     noisy = np.where((party == 0) & (rng.random(2000) < 0.5), rng.integers(0, 4, 2000), labels)
-    assert concept_skew(make_partition(x, noisy, party)).p_value < 0.01
+    assert measured(make_partition(x, noisy, party)).p_value < 0.01
 
 
 @pytest.mark.slow
@@ -52,7 +58,7 @@ def test_false_alarms_are_rare_without_concept_shift(kind: str) -> None:
         if kind == "covariate":
             x = rng.standard_normal((1200, 1)) + 0.7 * party[:, None]
             labels = (np.sin(2 * x[:, 0]) + 0.5 * rng.standard_normal(1200) > 0).astype(int)
-        found = concept_skew(make_partition(x, labels, party))
+        found = measured(make_partition(x, labels, party))
         alarms += found.p_value is not None and found.p_value < 0.01
     assert alarms <= 3  # binomial(40, 0.01): more with probability 0.0007
 
@@ -62,20 +68,20 @@ def test_parties_without_common_ground_have_no_index() -> None:
     x = rng.uniform(-1, 1, (4000, 3))
     signs = (x > 0).astype(int)
     party = (signs[:, 0] ^ signs[:, 1]) * 2 + (signs[:, 0] ^ signs[:, 2])
-    found = concept_skew(make_partition(x, signs[:, 0], party))
+    found = measured(make_partition(x, signs[:, 0], party))
     assert found.skew is None
     assert found.reason == "no_overlap"
 
 
 def test_reasons_are_given_for_one_class_one_party_and_few_rows() -> None:
     x = np.random.default_rng(4).standard_normal((60, 2))
-    assert concept_skew(make_partition(x, np.zeros(60), np.arange(60) % 2)).reason == "one_class"
-    assert concept_skew(make_partition(x, np.arange(60) % 2, np.zeros(60))).reason == "no_shared_class"
-    assert concept_skew(make_partition(x, np.arange(60) // 12 % 2, np.arange(60) % 12)).reason == "too_few_rows"
+    assert measured(make_partition(x, np.zeros(60), np.arange(60) % 2)).reason == "one_class"
+    assert measured(make_partition(x, np.arange(60) % 2, np.zeros(60))).reason == "no_shared_class"
+    assert measured(make_partition(x, np.arange(60) // 12 % 2, np.arange(60) % 12)).reason == "too_few_rows"
 
 
 def test_constant_features_give_a_defined_answer() -> None:
-    found = concept_skew(make_partition(np.ones((80, 2)), np.arange(80) // 2 % 2, np.arange(80) % 2))
+    found = measured(make_partition(np.ones((80, 2)), np.arange(80) // 2 % 2, np.arange(80) % 2))
     assert (found.p_value is None) == (found.reason is not None)
 
 

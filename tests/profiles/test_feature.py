@@ -1,9 +1,15 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from fedskew.profiles.feature import feature_skew, unidentified
 from fedskew.profiles.partitions import Partition, make_partition
+
+
+def measured(partition: Partition) -> Any:
+    return feature_skew(partition)
 
 
 def classed(seed: int, labels: np.ndarray, party: np.ndarray, shift: float = 0.0) -> Partition:
@@ -18,7 +24,7 @@ def test_label_and_quantity_skew_alone_leave_the_index_at_zero() -> None:
     by_label = np.where(rng.random(8000) < 0.9, labels, rng.integers(0, 4, 8000))
     by_size = rng.choice(4, 8000, p=[0.9, 0.06, 0.03, 0.01])
     for party in (by_label, by_size):
-        found = feature_skew(classed(1, labels, party))
+        found = measured(classed(1, labels, party))
         assert abs(found.skew) < 0.002
         assert found.p_value > 0.001
 
@@ -27,7 +33,7 @@ def test_false_alarms_come_at_the_rate_of_the_test() -> None:
     rng, alarms = np.random.default_rng(4), 0
     for seed in range(300):
         labels = rng.integers(0, 3, 300)
-        alarms += feature_skew(classed(seed, labels, rng.choice(4, 300, p=[0.7, 0.1, 0.1, 0.1]))).p_value < 0.05
+        alarms += measured(classed(seed, labels, rng.choice(4, 300, p=[0.7, 0.1, 0.1, 0.1]))).p_value < 0.05
     assert 4 <= alarms <= 29  # binomial(300, 0.05), outside with probability 0.002
 
 
@@ -37,7 +43,7 @@ def test_index_rises_with_the_shift_and_names_the_party() -> None:
     skews = []
     for shift in (0.0, 0.2, 0.5, 2.0):
         x = rng.standard_normal((2000, 3)) + labels[:, None] + shift * (party == 2)[:, None]
-        found = feature_skew(make_partition(x, labels, party))
+        found = measured(make_partition(x, labels, party))
         skews.append(found.skew)
     assert skews == sorted(skews)
     assert found.severity == "strong"
@@ -48,7 +54,7 @@ def test_index_rises_with_the_shift_and_names_the_party() -> None:
 def test_index_is_the_row_weighted_mean_of_the_parties() -> None:
     rng = np.random.default_rng(2)
     party = rng.integers(0, 5, 3000)
-    found = feature_skew(classed(3, rng.integers(0, 3, 3000), party, shift=0.3))
+    found = measured(classed(3, rng.integers(0, 3, 3000), party, shift=0.3))
     assert np.dot(np.bincount(party), list(found.by_party.values())) / 3000 == pytest.approx(found.skew, rel=1e-6)
 
 
@@ -56,8 +62,8 @@ def test_order_of_rows_and_names_of_parties_do_not_matter() -> None:
     rng = np.random.default_rng(5)
     x, labels, party = rng.standard_normal((400, 3)), rng.integers(0, 2, 400), rng.integers(0, 3, 400)
     order = rng.permutation(400)
-    one = feature_skew(make_partition(x, labels, party))
-    other = feature_skew(make_partition(x[order], labels[order], np.array(["c", "a", "b"])[party[order]]))
+    one = measured(make_partition(x, labels, party))
+    other = measured(make_partition(x[order], labels[order], np.array(["c", "a", "b"])[party[order]]))
     assert one.skew == pytest.approx(other.skew, abs=1e-6)
     assert one.p_value == pytest.approx(other.p_value, abs=1e-5)
 
@@ -66,7 +72,7 @@ def test_sparse_and_dense_tables_give_the_same_index_where_columns_are_binary() 
     rng = np.random.default_rng(6)
     party, labels = rng.integers(0, 3, 500), rng.integers(0, 2, 500)
     x = (rng.random((500, 12)) < 0.2 + 0.1 * party[:, None]).astype(np.float32)
-    dense, sparse = (feature_skew(make_partition(form, labels, party)) for form in (x, csr_array(x)))
+    dense, sparse = (measured(make_partition(form, labels, party)) for form in (x, csr_array(x)))
     assert dense.skew == pytest.approx(sparse.skew, abs=1e-5)
     assert dense.by_feature[0].wasserstein == pytest.approx(sparse.by_feature[0].wasserstein, abs=1e-5)
 
@@ -81,26 +87,26 @@ def test_noise_on_images_is_found_and_label_skew_is_not() -> None:
     images += 0.02 * rng.standard_normal(images.shape).astype(np.float32)  # so that no image stands twice
     party = rng.integers(0, 5, len(labels))
     noise = rng.standard_normal(images.shape) * (0.3 * party / 4)[:, None, None]
-    found = feature_skew(make_partition(images + noise, labels, party))
+    found = measured(make_partition(images + noise, labels, party))
     assert found.p_value < 1e-6
     assert found.by_feature == ()
     by_label = np.where(rng.random(len(labels)) < 0.7, labels % 5, party)
-    assert abs(feature_skew(make_partition(images, labels, by_label)).skew) < 0.004
+    assert abs(measured(make_partition(images, labels, by_label)).skew) < 0.004
 
 
 def test_reasons_are_given_where_classes_are_not_shared_or_rows_too_few() -> None:
     rng = np.random.default_rng(8)
     x = rng.standard_normal((40, 2))
-    assert feature_skew(make_partition(x, np.arange(40) % 2, np.arange(40) % 2)).reason == "no_shared_class"
-    assert feature_skew(make_partition(x, np.arange(40) % 20, np.arange(40))).reason == "too_few_rows"
-    assert feature_skew(make_partition(x, np.zeros(40), np.zeros(40))).reason == "no_shared_class"
+    assert measured(make_partition(x, np.arange(40) % 2, np.arange(40) % 2)).reason == "no_shared_class"
+    assert measured(make_partition(x, np.arange(40) % 20, np.arange(40))).reason == "too_few_rows"
+    assert measured(make_partition(x, np.zeros(40), np.zeros(40))).reason == "no_shared_class"
 
 
 def test_two_parties_sharing_one_class_in_ten_rows_each_are_always_compared() -> None:
     labels = np.concatenate([np.zeros(20, int), np.arange(1, 400)])
     party = np.concatenate([np.arange(20) % 2, np.arange(2, 401)])
     x = np.random.default_rng(9).standard_normal((len(labels), 2))
-    found = feature_skew(make_partition(x, labels, party))
+    found = measured(make_partition(x, labels, party))
     assert found.reason is None
     assert found.skew is not None
 
@@ -115,7 +121,7 @@ def test_corners_are_defined(kind: str) -> None:
     if kind == "one column":
         x = x[:, :1]
     party = np.arange(60) if kind == "one row each" else np.arange(60) % 3
-    found = feature_skew(make_partition(x, np.arange(60) // 3 % 2, party))
+    found = measured(make_partition(x, np.arange(60) // 3 % 2, party))
     assert (found.skew is None) == (found.reason is not None)
     assert found.skew is None or np.isfinite(found.skew)
 
@@ -132,9 +138,9 @@ def test_gaussian_noise_on_real_images_is_found_at_all_three_definitions(name: s
         images, labels = held["X_train"][:20_000] / np.float32(255), held["y_train"][:20_000].astype(int)
     rng = np.random.default_rng(11)
     party, step = rng.integers(0, 10, 20_000), np.arange(10)
-    assert abs(feature_skew(make_partition(images, labels, party)).skew) < 0.002
+    assert abs(measured(make_partition(images, labels, party)).skew) < 0.002
     for spread in (np.sqrt(0.01 * (step + 1) / 10), np.sqrt(0.1 * (step + 1) / 10), 0.1 * step / 9):
         noise = rng.standard_normal(images.shape, dtype=np.float32) * spread.astype(np.float32)[party][:, None, None]
-        found = feature_skew(make_partition(images + noise, labels, party))
+        found = measured(make_partition(images + noise, labels, party))
         assert found.p_value < 0.001
         assert found.skew > 0.003

@@ -122,4 +122,4 @@ def test_findings_of_the_reader_come_first_and_are_not_repeated() -> None:
 
 
 def test_one_row_of_missing_values_is_fine() -> None:
-    assert "tiny_parties" in codes(make_partition([[np.nan]], [0], [0]))
+    assert "tiny_parties" in codes(make_partition(np.array([[np.nan]]), [0], [0]))

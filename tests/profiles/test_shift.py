@@ -1,17 +1,23 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
 from fedskew.profiles.histogram import histogram
-from fedskew.profiles.partitions import Column, make_partition
+from fedskew.profiles.partitions import Column, Partition, make_partition
 from fedskew.profiles.shift import feature_shifts
+
+
+def measured(partition: Partition) -> Any:
+    return feature_shifts(partition)
 
 
 def test_wasserstein_agrees_with_scipy_also_far_from_zero() -> None:
     rng = np.random.default_rng(0)
     party, labels = np.arange(3000) % 3, rng.integers(0, 2, 3000)
     x = np.stack([rng.standard_normal(3000) + 0.5 * party, 44.97 + 0.03 * rng.standard_normal(3000) * (1 + party)], 1)
-    found = feature_shifts(make_partition(x, labels, party))
+    found = measured(make_partition(x, labels, party))
     for column, shift in enumerate(found):
         value, total = x[:, column].astype(np.float32).astype(float), 0.0
         for label in (0, 1):
@@ -32,13 +38,13 @@ def test_mean_share_is_the_one_way_epsilon_squared_within_classes() -> None:
         inside = sum(((value[group == p] - value[group == p].mean()) ** 2).sum() for p in range(4))
         chance = total * 3 / (len(value) - 1)
         top, bottom = top + total - inside - chance, bottom + total - chance
-    assert feature_shifts(make_partition(x[:, None], labels, party))[0].mean_share == pytest.approx(top / bottom, rel=1e-4)
+    assert measured(make_partition(x[:, None], labels, party))[0].mean_share == pytest.approx(top / bottom, rel=1e-4)
 
 
 def test_shares_are_zero_on_average_in_small_silos() -> None:
     rng = np.random.default_rng(2)
     x = rng.exponential(size=(4000, 20))
-    found = feature_shifts(make_partition(x, np.zeros(4000), rng.integers(0, 1000, 4000)))
+    found = measured(make_partition(x, np.zeros(4000), rng.integers(0, 1000, 4000)))
     assert abs(np.mean([one.mean_share for one in found])) < 0.01
     assert abs(np.mean([one.spread_share for one in found])) < 0.03
     ratio = np.mean([one.wasserstein for one in found]) / np.mean([one.wasserstein_chance for one in found])
@@ -49,7 +55,7 @@ def test_spread_share_sees_a_spread_that_differs_and_no_shift_of_the_mean() -> N
     rng = np.random.default_rng(3)
     party = np.arange(4000) % 4
     x = np.stack([rng.standard_normal(4000) * (1 + party), rng.standard_normal(4000) + party], axis=1)
-    wide, moved = feature_shifts(make_partition(x, np.zeros(4000), party))
+    wide, moved = measured(make_partition(x, np.zeros(4000), party))
     assert wide.spread_share > 0.1
     assert abs(wide.mean_share) < 0.01
     assert moved.mean_share > 0.4
@@ -66,7 +72,7 @@ def test_categorical_column_is_one_entry_with_its_association() -> None:
         Column("color", "categorical", 1, 4, ("r", "g", "b")),
         Column("shape", "categorical", 4, 7, ("x", "y", "z")),
     )
-    found = feature_shifts(make_partition(x, np.zeros(3000), party, columns=columns))
+    found = measured(make_partition(x, np.zeros(3000), party, columns=columns))
     assert [one.name for one in found] == ["size", "color", "shape"]
     assert 0.2 < found[1].mean_share < 0.3  # half of the rows are told by the party: tau = 1/4
     assert abs(found[2].mean_share) < 0.005
@@ -77,7 +83,7 @@ def test_missing_values_are_left_out_and_constant_columns_have_no_measure() -> N
     rng = np.random.default_rng(5)
     x = np.stack([rng.standard_normal(900), np.full(900, 2.0), np.full(900, np.nan)], axis=1)
     x[rng.random(900) < 0.3, 0] = np.nan
-    found = feature_shifts(make_partition(x, np.zeros(900), np.arange(900) % 3))
+    found = measured(make_partition(x, np.zeros(900), np.arange(900) % 3))
     assert abs(found[0].mean_share) < 0.02
     assert [one.wasserstein for one in found[1:]] == [None, None]
     assert [one.mean_share for one in found[1:]] == [None, None]

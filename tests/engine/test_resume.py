@@ -1,0 +1,182 @@
+"""Interrupted anywhere, resumed: the same bytes; a killed worker costs a retry and nothing else."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedskew.engine import pool, validate
+from fedskew.engine.splits import prepare
+from fedskew.profiles import EnvironmentFaultError, FedskewError, make_partition
+
+OPTIONS: Any = {"rounds": 6, "seeds": 2, "local_epochs": 1, "lr": 0.1, "participation": 0.5}
+SCRIPT = f"""
+import sys, numpy as np
+from fedskew import make_partition, validate
+from fedskew.engine import pool
+pool.SECONDS = 0.0
+rng = np.random.default_rng(0)
+y = rng.integers(0, 3, 240)
+table = make_partition(rng.normal(size=(240, 4)) + y[:, None], y, np.repeat(np.arange(6), 40))
+found = validate(table, ["fedavg", "scaffold"], run=sys.argv[1], jobs=int(sys.argv[2]), **{OPTIONS!r})
+print(found.to_json())
+"""
+
+
+def table(shift=0.0):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 240)
+    x = rng.normal(size=(240, 4)) + y[:, None]
+    x[0, 0] += shift
+    return make_partition(x, y, np.repeat(np.arange(6), 40))
+
+
+def timeless(found):
+    read = json.loads(found if isinstance(found, str) else found.to_json())
+    for candidate in read["candidates"]:
+        del candidate["seconds"]
+    return read
+
+
+@pytest.fixture
+def one_round_a_part(monkeypatch):
+    monkeypatch.setattr(pool, "SECONDS", 0.0)
+
+
+def test_parts_and_store_change_no_bit(tmp_path, one_round_a_part):
+    plain = validate(table(), ["fedavg", "scaffold"], jobs=1, **OPTIONS)
+    stored = validate(table(), ["fedavg", "scaffold"], jobs=1, run=tmp_path / "run", **OPTIONS)
+    again = validate(table(), ["fedavg", "scaffold"], jobs=1, run=tmp_path / "run", **OPTIONS)
+    assert timeless(plain) == timeless(stored)
+    assert stored == again  # nothing trained anew: even the seconds are the stored ones
+
+
+def test_a_run_cut_after_any_round_resumes_to_the_same_bytes(tmp_path, one_round_a_part, monkeypatch):
+    expected = timeless(validate(table(), ["scaffold"], jobs=1, tuning=False, references=False, **OPTIONS))
+    for cut in range(1, OPTIONS["rounds"]):
+        calls = iter(range(100))
+        work = pool._work
+
+        def cut_off(*args, calls=calls, work=work, cut=cut):
+            if next(calls) == cut:
+                raise KeyboardInterrupt
+            return work(*args)
+
+        monkeypatch.setattr(pool, "_work", cut_off)
+        folder = tmp_path / str(cut)
+        with pytest.raises(KeyboardInterrupt):
+            validate(table(), ["scaffold"], jobs=1, tuning=False, references=False, run=folder, **OPTIONS)
+        monkeypatch.setattr(pool, "_work", work)
+        resumed = validate(table(), ["scaffold"], jobs=1, tuning=False, references=False, run=folder, **OPTIONS)
+        assert timeless(resumed) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rounds": 7},
+        {"lr": 0.2},
+        {"seeds": 3},
+        {"participation": 1.0},
+        {"model": "linear"},
+        {"tuning": False},
+        {"seed": 1},
+    ],
+)
+def test_any_changed_option_is_refused(tmp_path, change):
+    options = {**OPTIONS, "rounds": 1, "references": False, "jobs": 1}
+    validate(table(), ["fedavg", "scaffold"], run=tmp_path, **options)
+    with pytest.raises(FedskewError, match="another run"):
+        validate(table(), ["fedavg", "scaffold"], run=tmp_path, **{**options, **change})
+
+
+def test_a_changed_cell_or_torch_version_is_refused(tmp_path, monkeypatch):
+    options = {**OPTIONS, "rounds": 1, "references": False, "jobs": 1, "run": tmp_path}
+    validate(table(), ["fedavg", "scaffold"], **options)
+    with pytest.raises(FedskewError, match="data was"):
+        validate(table(shift=0.001), ["fedavg", "scaffold"], **options)
+    monkeypatch.setattr("torch.__version__", "9.9.9")
+    with pytest.raises(FedskewError, match=r"torch was .*, is 9\.9\.9"):
+        validate(table(), ["fedavg", "scaffold"], **options)
+
+
+def test_a_user_model_that_raises_is_told_with_its_text(tmp_path, monkeypatch):
+    (tmp_path / "brokenmodel.py").write_text(
+        "import torch\nclass M(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.w = torch.nn.Linear(4, 3)\n"
+        "    def forward(self, x):\n        raise RuntimeError('my own mistake')\n"
+        "def make(shape, outputs):\n    return M()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(FedskewError, match="my own mistake"):
+        validate(table(), ["fedavg"], model="brokenmodel:make", jobs=1, **OPTIONS)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_a_retry_and_no_bit(tmp_path):
+    expected = timeless(validate(table(), ["fedavg", "scaffold"], jobs=1, **OPTIONS))
+    killed: list[int] = []
+
+    def kill_one(progress):
+        if not killed:
+            victims = _children(os.getpid())
+            killed.extend(victims[:1])
+            for pid in victims[:1]:
+                os.kill(pid, signal.SIGKILL)
+
+    found = validate(table(), ["fedavg", "scaffold"], jobs=2, run=tmp_path / "run", progress=kill_one, **OPTIONS)
+    assert timeless(found) == expected
+
+
+def _children(pid):
+    """Processes started by one process that train (not the resource tracker)."""
+    out = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in out.stdout.splitlines() if "spawn_main" in line]
+
+
+def test_workers_that_die_again_and_again_are_an_error_and_no_hang(monkeypatch):
+    data = prepare(table())
+
+    def die(*args):
+        raise BrokenProcessPool("died")
+
+    with pool.Workers({"main": data}, 2) as workers:
+        monkeypatch.setattr(workers, "_drain", die)
+        with pytest.raises(EnvironmentFaultError, match="died 3 times"):
+            workers._run_there([], [], None, 2)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_resumed_gives_the_same_bytes(tmp_path):
+    expected = timeless(validate(table(), ["fedavg", "scaffold"], jobs=1, **OPTIONS))
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT)
+    seed = 20261129
+    rng = random.Random(seed)
+    kills, done = 0, None
+    for attempt in range(60):
+        command = [sys.executable, str(script), str(tmp_path / "run"), str(1 + attempt % 2)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait = rng.uniform(2.0, 5.0) if kills < 5 else 120
+        try:
+            out, err = process.communicate(timeout=wait)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills += 1
+            time.sleep(0.1)
+            continue
+        assert process.returncode == 0, err
+        done = out
+        break
+    assert done is not None, f"seed {seed}"
+    assert kills >= 1, "finished before the first kill: nothing was tested"
+    assert timeless(done) == expected, f"seed {seed}"

@@ -1,0 +1,89 @@
+"""Tuning: the same number of settings for everyone, never the test rows, the best setting wins."""
+
+from typing import Any
+
+import numpy as np
+
+from fedskew.engine import find_algorithm, validate
+from fedskew.engine.plans import ModelSpec, Outcome, Trial
+from fedskew.engine.settings import Settings
+from fedskew.engine.splits import prepare
+from fedskew.engine.tuning import tune, tuning_table
+from fedskew.profiles import make_partition
+
+
+def table():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    return make_partition(rng.normal(size=(300, 4)) + y[:, None], y, np.repeat(np.arange(3), 100))
+
+
+def trial(name: str, **hyper: Any) -> Trial:
+    return Trial(find_algorithm(name), hyper, Settings(rounds=30), (0, 1, 2), ModelSpec("linear", (4,), 3))
+
+
+def outcome(score: float) -> Outcome:
+    one = np.full((2, 1), score)
+    return Outcome(one, one, one, np.zeros((2, 1)), np.zeros(2, np.int64), 1, 0.0)
+
+
+def test_everyone_tries_the_same_number_of_settings_for_the_same_rounds():
+    ran: list[Trial] = []
+
+    def run(batch):
+        ran.extend(batch)
+        return [outcome(0.5) for _ in batch]
+
+    found = tune([trial("fedavg"), trial("fedprox"), trial("scaffold")], run)
+    budgets = [[t.rounds for t in one.tried] for one in found]
+    assert budgets[0] == budgets[1] == budgets[2]
+    assert sum(t.algorithm.name == "fedavg" for t in ran) == sum(t.algorithm.name == "fedprox" for t in ran)
+    assert {t.data for t in ran} == {"tuning"}
+    assert all(seed < 0 for t in ran for seed in t.seeds)
+
+
+def test_the_best_rate_and_then_the_best_setting_of_its_own_win():
+    def run(batch):
+        return [outcome(-abs(t.hyper["lr"] - 0.03) - abs(t.hyper.get("mu", 0.01) - 0.1)) for t in batch]
+
+    found = tune([trial("fedprox")], run)[0]
+    assert found.hyper["lr"] == 0.03
+    assert found.hyper["mu"] == 0.1
+
+
+def test_a_setting_that_diverges_never_wins():
+    def run(batch):
+        return [outcome(np.nan if t.hyper["lr"] > 0.005 else 0.1) for t in batch]
+
+    assert float(tune([trial("fedavg")], run)[0].hyper["lr"]) < 0.005
+
+
+def test_what_the_user_has_set_stays():
+    def run(batch):
+        assert all(t.hyper["mu"] == 0.5 for t in batch)
+        return [outcome(0.5) for _ in batch]
+
+    tune([trial("fedprox", mu=0.5)], run)
+
+
+def test_the_tuning_table_holds_no_test_row_and_every_training_row_once():
+    data = prepare(table())
+    tuning = tuning_table(data, 0)
+    rows = {row.tobytes() for row in data.test_x}
+    assert not rows & {row.tobytes() for row in np.concatenate([tuning.x, tuning.test_x])}
+    both = np.concatenate([tuning.x, tuning.test_x])
+    assert sorted(row.tobytes() for row in both) == sorted(row.tobytes() for row in data.x)
+    assert tuning.bounds[-1] == len(tuning.y)
+    assert np.allclose(tuning.shares.sum(axis=1), 1)
+
+
+def test_validation_reports_what_was_tried():
+    options: Any = {"rounds": 10, "seeds": 2, "local_epochs": 1, "model": "linear", "jobs": 1, "references": False}
+    found = validate(table(), ["fedavg", "fedprox"], **options)
+    assert [len(c.tuning) for c in found.candidates] == [12, 12]
+    assert found.settings["tuning"] == "equal"
+    best = found.candidates[1].hyperparameters
+    assert any(
+        t.hyperparameters["lr"] == best["lr"] and t.hyperparameters["mu"] == best["mu"]
+        for t in found.candidates[1].tuning
+    )

@@ -1,6 +1,7 @@
 """The command line: parse, call one library function, show or write what it returns."""
 
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -200,8 +201,8 @@ def validate(
     partition = _read(source, options)
     if recommended is None:
         recommended = choose(_profile(partition), **_constraints(options)).algorithm
-    with watching(json_, quiet=quiet) as progress:
-        found = check(partition, recommended=recommended, progress=progress, **training)
+    with watching(json_, quiet=quiet) as watchers:
+        found = check(partition, recommended=recommended, **watchers, **training)
     deliver(found, json_, quiet=quiet)
     _leave(found)
 
@@ -260,9 +261,9 @@ def advise(
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
     partition = demo_partition() if demo else _read(source, options)
-    with watching(json_, quiet=quiet) as progress:
+    with watching(json_, quiet=quiet) as watchers:
         found = advise_on(
-            partition, validated=not no_validate, constraints=_constraints(options), progress=progress, **training
+            partition, validated=not no_validate, constraints=_constraints(options), **watchers, **training
         )
     deliver(found, json_, quiet=quiet)
     _leave(found.validation)
@@ -338,12 +339,24 @@ def _leave(found: "Validation | None") -> None:
         raise typer.Exit(1)
 
 
+class _TerminatedError(BaseException):
+    """SIGTERM arrived; a BaseException, so that nothing but ``main`` catches it."""
+
+
+def _terminate(number: int, frame: object) -> None:  # noqa: ARG001
+    raise _TerminatedError
+
+
 def main() -> None:
     """Run the command line and turn every outcome into an exit code and at most one line."""
+    kept = "what was finished is kept: run the same command again to go on"
     try:
+        signal.signal(signal.SIGTERM, _terminate)
         code = app(standalone_mode=False)
+    except _TerminatedError:
+        code = _complain(f"terminated; {kept}", 143)
     except KeyboardInterrupt:
-        code = _complain("interrupted; what was finished is kept. Run the same command again to go on", 130)
+        code = _complain(f"interrupted; {kept}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

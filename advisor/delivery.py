@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypedDict
 
 from rich.console import Console
 from rich.live import Live
 
 from fedskew.advisor.terminal import Shown, progress_view, show
-from fedskew.engine import Progress
+from fedskew.engine import Estimate, Progress
 from fedskew.profiles import EnvironmentFaultError
 
 
@@ -21,12 +22,27 @@ def console(target: str | None) -> Console:
     return Console(stderr=target == "-", highlight=False)
 
 
+class Watchers(TypedDict):
+    """The two listeners of :func:`fedskew.engine.validate`; None where nobody watches."""
+
+    progress: Callable[[Progress], None] | None
+    announce: Callable[[Estimate], None] | None
+
+
 @contextmanager
-def watching(target: str | None, *, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a live table while training runs; nothing where nobody watches."""
+def watching(target: str | None, *, quiet: bool) -> Iterator[Watchers]:
+    """Say what training will take, and show a live table while it runs; in a pipe only the former."""
     out = console(target)
-    if quiet or not out.is_terminal:
-        yield None
+    if quiet:
+        yield {"progress": None, "announce": None}
+        return
+
+    def announce(what: Estimate) -> None:
+        minutes = f"{what.seconds / 60:.0f} minutes" if what.seconds >= 90 else f"{max(1, what.seconds):.0f} seconds"
+        out.print(f"Training {what.lane_steps:,} local steps: about {minutes}, {what.bytes / 1e9:.1f} GB", style="dim")
+
+    if not out.is_terminal:
+        yield {"progress": None, "announce": announce}
         return
     lines: dict[str, Progress] = {}
     with Live(console=out, refresh_per_second=4, transient=True) as live:
@@ -35,7 +51,7 @@ def watching(target: str | None, *, quiet: bool) -> Iterator[Callable[[Progress]
             lines[now.name] = now
             live.update(progress_view(lines.values()))
 
-        yield tell
+        yield {"progress": tell, "announce": announce}
 
 
 def deliver(record: Shown, target: str | None, *, quiet: bool) -> None:

@@ -178,7 +178,7 @@ def _resnet50(shape: tuple[int, int, int], classes: int) -> int:
     return total + dense(2048, classes)
 
 
-TABLE_MODELS = MappingProxyType({"linear": (), "mlp": (32, 16, 8), "widemlp": (128, 64)})
+TABLE_MODELS = MappingProxyType({"linear": (), "mlp": (32, 16, 8), "mlpniid": (32, 16, 8), "widemlp": (128, 64)})
 """Hidden widths of the fully connected models."""
 IMAGE_MODELS = MappingProxyType({"cnn": _cnn, "vgg9": _vgg9, "resnet18": _resnet18, "resnet50": _resnet50})
 

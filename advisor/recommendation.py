@@ -1,6 +1,6 @@
 """From a profile to a recommendation: what, why, how sure, at what cost, and what would change it."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -17,6 +17,9 @@ from fedskew.advisor.situation import Situation
 from fedskew.advisor.tree import Step
 from fedskew.profiles.partitions import Modality
 from fedskew.profiles.records import Profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "fedskew-recommendation/1"
 
@@ -59,6 +62,17 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def to_json(self) -> str:
         """The recommendation as one JSON document with the stable keys, indented by two."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    def plot(self) -> "Figure":
+        """One matplotlib Figure: the path through the tree, and what the evidence expects."""
+        from fedskew.advisor.plots import overview
+
+        return overview(self)
+
+    def _repr_html_(self) -> str:
+        from fedskew.profiles.drawing import card
+
+        return card(self.sentence, self.plot(), self.to_json())
 
     @staticmethod
     def from_json(text: str | bytes) -> "Recommendation":

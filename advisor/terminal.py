@@ -168,7 +168,17 @@ def validation_view(found: Validation, width: int = 80) -> RenderableType:
         f"{used['seeds']} paired seeds, {used['rounds']} rounds of {used['local_epochs']} local epochs, "
         f"model {used['model']}, {used['train_rows']:,} rows to train and {used['test_rows']:,} to test"
     )
-    return Group(verdict, Text(), table, Text(how, "dim"))
+    return Group(verdict, *_cautions(found), Text(), table, Text(how, "dim"))
+
+
+def _cautions(found: Validation) -> list[Text]:
+    """Why runs as short as these may mislead."""
+    ranking = found.ranking
+    if ranking is None or ranking.leader is None or ranking.stable:
+        return []
+    rising = f"; still rising: {', '.join(map(find_title, ranking.rising))}" if ranking.rising else ""
+    text = f"Short runs mislead: {find_title(ranking.leader)} leads only since round {ranking.settled_at}{rising}."
+    return [Text(f"         {text}", "yellow")]
 
 
 def _interval(score: Score) -> Text:

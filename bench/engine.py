@@ -2,7 +2,7 @@
 
     python bench/engine.py [--rounds R] [CASE...]
 
-For each case it times, interleaved, medians of CPU seconds: (a) a plain loop with in-memory tensors and torch.optim.SGD,
+For each case it times, interleaved, medians of CPU seconds: (a) a plain loop, in-memory tensors and torch.optim.SGD,
 (b) the same with a DataLoader, (c) the engine with one worker; and a 512 x 512 x 512 float32 product as the yardstick.
 """
 

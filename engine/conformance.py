@@ -88,6 +88,11 @@ def corrects(algorithm: Algorithm) -> bool:
     return "c" in first.own and "c" in first.server
 
 
+def steady(algorithm: Algorithm) -> bool:
+    """A term after the optimizer step is declared steady."""
+    return algorithm.step is not None and algorithm.steady
+
+
 def waits(algorithm: Algorithm) -> bool:
     """A correction by control variates, or a penalty, needs what earlier rounds left."""
     return corrects(algorithm) or algorithm.penalty is not None
@@ -149,6 +154,7 @@ LAWS: tuple[Law, ...] = (
     _law("memories start at zero", "party never seen", remembers, server.zero_at_first, 0),
     _law("a constant gradient g gives c_i = g", "no momentum, unequal steps", corrects, server.constant_gradient),
     _law("the correction is K lr (c_i - c)", "no gradient, momentum 0.9", corrects, server.outside_momentum),
+    _law("a steady term does not see the weights", "any state", steady, server.steady_term, 0),
     _law("the common optimum is at rest", "memories are the gradients there", memories, server.optimum_stays),
     _law("the pull is mu (w - w^t)", "zero memories", pulls, server.pull_is_linear),
     _law("the penalty grows with mu, towards the previous model", "any rows", penalises, loss.penalty_grows),

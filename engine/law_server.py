@@ -229,11 +229,20 @@ def pull_is_linear(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
     return max(errors)
 
 
+def steady_term(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
+    """What is added after the optimizer step is the same wherever the weights have come."""
+    assert algorithm.step is not None
+    update = warm(algorithm)
+    local = local_of(update)
+    away = replace(local, weights=update.trained[:, 0])
+    return distance(algorithm.step(away, algorithm.hyper), algorithm.step(local, algorithm.hyper))
+
+
 def outside_momentum(algorithm: Algorithm, network: str) -> float:  # noqa: ARG001
     """Without a gradient, K steps move the weights by exactly K lr (c_i - c), whatever the momentum."""
     import torch
 
-    from fedskew.engine.blocks import Block, Optimizer, take_step
+    from fedskew.engine.blocks import Block, Optimizer, steady_push, take_step
 
     update = warm(algorithm)
     seen = local_of(update)
@@ -251,7 +260,7 @@ def outside_momentum(algorithm: Algorithm, network: str) -> float:  # noqa: ARG0
         hyper=algorithm.hyper,
         optimizer=how,
     )
-    velocity = torch.zeros_like(block.weights)
+    velocity, push = torch.zeros_like(block.weights), steady_push(block.local(0, SEEDS), block)
     for _ in range(3):
-        take_step(block.local(0, SEEDS), torch.zeros_like(block.weights), velocity, block)
+        take_step(block.local(0, SEEDS), torch.zeros_like(block.weights), velocity, block, push)
     return distance(block.weights - seen.start, 3 * LR * (seen.own["c"] - seen.server["c"]))

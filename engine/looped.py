@@ -50,9 +50,13 @@ class Looped:
     def train(self, block: Block, data: Data) -> None:
         """Run all local steps of every lane of a block; dropout is keyed by (seed, round, party)."""
         self.module.train()
-        with torch.random.fork_rng(devices=[]):
+        device = block.weights.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             for i, lane in enumerate(block.lanes):
-                torch.default_generator.manual_seed(seed_of("dropout", lane.seed, block.round_, lane.name) >> 1)
+                key = seed_of("dropout", lane.seed, block.round_, lane.name) >> 1
+                torch.default_generator.manual_seed(key)
+                if device.type == "cuda":
+                    torch.cuda.manual_seed(key)
                 self._train_lane(block, i, data)
 
     def outputs(self, weights: Tensor, buffers: Tensor, x: Tensor | Sparse) -> Tensor:

@@ -70,6 +70,15 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run will take: ``seconds`` of wall time, ``bytes`` of memory over all processes, ``lane_steps`` in all."""
+
+    seconds: float
+    bytes: int
+    lane_steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a trial found; S seeds, R rounds, n test rows.
 

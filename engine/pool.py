@@ -20,7 +20,7 @@ import torch
 
 from fedskew.engine.plans import Outcome, Part, Trial, joined
 from fedskew.engine.snapshots import pack, read_blob, unpack, write_blob
-from fedskew.engine.splits import Prepared
+from fedskew.engine.splits import Prepared, arrays_of, with_arrays, without_arrays
 from fedskew.engine.store import RunStore
 from fedskew.engine.trials import run_part
 from fedskew.profiles.errors import EnvironmentFaultError
@@ -29,7 +29,6 @@ Tell = Callable[[int, int, float], None]
 """Told now and then: number of the trial, rounds done, mean score."""
 RETRIES = 2
 SECONDS = 2.0  # a part ends after the round in which this much time has passed: what a kill can cost
-ARRAYS = ("x", "y", "bounds", "shares", "test_x", "test_y", "test_party")
 
 
 def cores() -> int:
@@ -146,8 +145,7 @@ class Workers:
         if self._pool is None:
             for name, data in self._data.items():
                 _save(data, Path(self._folder.name), name)
-            empty: dict[str, Any] = {name: np.empty(0) for name in ARRAYS}
-            rest = {name: replace(data, **empty) for name, data in self._data.items()}
+            rest = {name: without_arrays(data) for name, data in self._data.items()}
             context = multiprocessing.get_context("spawn")
             # rounds and score by trial, without a lock that a dead worker could hold; room for later calls
             self._board = context.RawArray("d", 2 * max(trials, 64))
@@ -220,9 +218,9 @@ def _travels(trial: Trial) -> bool:
 
 
 def _save(data: Prepared, folder: Path, name: str) -> None:
-    for array in ARRAYS:
-        values, path = getattr(data, array), folder / f"{name}-{array}.npy"
-        if values is not None and not path.exists():
+    for array, values in arrays_of(data).items():
+        path = folder / f"{name}-{array}.npy"
+        if not path.exists():
             np.save(path, values, allow_pickle=False)
 
 
@@ -235,12 +233,10 @@ def _open(folder: str, rest: Mapping[str, Prepared], board: Any) -> None:
     torch.set_num_threads(1)
     data = {}
     for name, empty in rest.items():
-        arrays: dict[str, Any] = {}
-        for array in ARRAYS:
-            path = Path(folder) / f"{name}-{array}.npy"
-            # mode c: pages are shared by all workers, and torch wants arrays that could be written
-            arrays[array] = np.load(path, mmap_mode="c", allow_pickle=False) if path.exists() else None
-        data[name] = replace(empty, **arrays)
+        files = {path.stem.removeprefix(f"{name}-"): path for path in sorted(Path(folder).glob(f"{name}-*.npy"))}
+        # mode c: pages are shared by all workers, and torch wants arrays that could be written
+        arrays = {array: np.load(path, mmap_mode="c", allow_pickle=False) for array, path in files.items()}
+        data[name] = with_arrays(empty, arrays)
     _WORKER.update(data=data, board=board)
 
 

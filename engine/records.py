@@ -1,6 +1,11 @@
 """The records of a validation: the stable JSON keys. No arithmetic, no torch."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "fedskew-validation/1"
 
@@ -36,7 +41,9 @@ class Candidate(_Record, frozen=True):
     ``status``: ``ok``; ``failed``, a constant predictor; ``diverged``, weights that are no numbers any more.
     ``lift``: accuracy minus the majority class's. ``worst_party``: the party with the lowest accuracy. ``spread``:
     standard deviation over parties. ``bytes_per_party``: down and up over the whole run. ``trend``: rising, flat or
-    falling accuracy over the last third of the rounds.
+    falling accuracy over the last third of the rounds. ``rounds_to_target``, ``bytes_to_target``: until 95 % of the
+    best candidate's final accuracy. ``at_equal_bytes``, ``at_equal_seconds``: accuracy when all have spent what the
+    cheapest spends on its whole run.
     """
 
     algorithm: str
@@ -57,6 +64,10 @@ class Candidate(_Record, frozen=True):
     diverged_at: int | None = None
     constant_seeds: int = 0
     tuning: tuple[Tried, ...] = ()
+    rounds_to_target: int | None = None
+    bytes_to_target: int | None = None
+    at_equal_bytes: float | None = None
+    at_equal_seconds: float | None = None
 
 
 class PartyScore(_Record, frozen=True):
@@ -92,6 +103,20 @@ class Comparison(_Record, frozen=True):
     p_value: float
 
 
+class Ranking(_Record, frozen=True):
+    """Whether runs as short as these can name the leader.
+
+    ``settled_at``: round from which the final leader was never again behind by more than the margin; ``stable``: that
+    was before the last third; ``crossed``: another led before; ``rising``: candidates whose curves still rise.
+    """
+
+    leader: str | None
+    settled_at: int | None
+    stable: bool
+    crossed: bool
+    rising: tuple[str, ...]
+
+
 class Verdict(_Record, frozen=True):
     """The one verdict.
 
@@ -117,12 +142,24 @@ class Validation(_Record, frozen=True):
     recommended: str
     comparisons: tuple[Comparison, ...]
     verdict: Verdict
-    settings: dict[str, int | float | str | bool | None]
+    settings: dict[str, int | float | str | bool | tuple[str, ...] | None]
+    ranking: Ranking | None = None
     schema: str = SCHEMA
 
     def to_json(self) -> str:
         """The validation as one JSON document with the stable keys, indented by two."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    def plot(self) -> "Figure":
+        """One matplotlib Figure: leaderboard, learning curves, parties, and cost against the score."""
+        from fedskew.engine.plots import overview
+
+        return overview(self)
+
+    def _repr_html_(self) -> str:
+        from fedskew.profiles.drawing import card
+
+        return card(self.verdict.text, self.plot(), self.to_json())
 
     @staticmethod
     def from_json(text: str | bytes) -> "Validation":

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedskew.engine.estimates import estimate
 from fedskew.engine.models import build
-from fedskew.engine.plans import ModelSpec, Outcome, Progress, Trial
-from fedskew.engine.pool import ARRAYS, Workers, cores
+from fedskew.engine.plans import Estimate, ModelSpec, Outcome, Progress, Trial
+from fedskew.engine.pool import Workers, cores
 from fedskew.engine.records import Tried
-from fedskew.engine.splits import Prepared
+from fedskew.engine.splits import Prepared, arrays_of
 from fedskew.engine.store import RunStore
 from fedskew.engine.tuning import tune, tuning_table
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
@@ -40,6 +41,7 @@ class Session:
     run: Path | str | None
     force: bool
     tell: Callable[[Progress], None] | None
+    announce: Callable[[Estimate], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
     if session.tuning:
         tables["tuning"] = tuning_table(data, session.seed)
     jobs = session.jobs or min(cores(), len(trials))
+    if session.announce is not None:
+        session.announce(estimate(trials, data, jobs, tuning=session.tuning))
     with _opened(trials, data, session) as store, Workers(tables, jobs, store) as workers:
         ready, tried = _tuned(trials, workers, session)
         outcomes = workers.run(ready, _teller(ready, session.tell, ""))
@@ -100,7 +104,7 @@ def run_key(trials: Sequence[Trial], data: Prepared, *, tuning: bool) -> dict[st
     """Everything that the results depend on, by name: data, options, versions, and the engine's own code."""
     settings = msgspec.to_builtins(trials[0].settings)
     return {
-        "data": _hash(getattr(data, name) for name in ARRAYS),
+        "data": _hash(arrays_of(data).values()),
         "parties": hashlib.sha256("\x1f".join(data.names).encode("utf-8", "surrogatepass")).hexdigest(),
         "candidates": ", ".join(f"{t.name} {sorted(t.hyper.items())}" for t in trials),
         "model": f"{trials[0].model.name} {trials[0].model.shape} {trials[0].model.outputs}",

@@ -1,6 +1,8 @@
 """How long and how finely to train: the paper's defaults, and the presets of validation. No torch here."""
 
-from typing import Annotated
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -11,6 +13,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Training settings; the defaults are NIID-Bench's.
 
     ``participation``: share of parties a round, above 0 to 1. ``momentum``: of the local SGD, reset every round.
+    ``transforms``: what happens to a batch of images, in order (see ``engine/transforms.py``). ``device``: ``cpu`` or
+    ``cuda``.
     """
 
     rounds: Annotated[int, msgspec.Meta(ge=0)] = 50
@@ -20,7 +24,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     momentum: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.9
     weight_decay: Annotated[float, msgspec.Meta(ge=0)] = 1e-5
     participation: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
-    dtype: str = "float32"
+    dtype: Literal["float32", "float64"] = "float32"
+    transforms: tuple[str, ...] = ()
+    device: str = "cpu"
+
+
+def changed_settings(base: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Settings with some fields changed; transforms may be one text, such as ``crop,flip,normalise``.
+
+    Raises
+    ------
+    FedskewError
+        There is no such setting, or its value is out of range.
+
+    Examples
+    --------
+    >>> changed_settings(Settings(), {"rounds": 4000.0, "transforms": "crop,noise:0.1"}).transforms
+    ('crop', 'noise:0.1')
+    """
+    made = dict(changes)
+    if isinstance(made.get("transforms"), str):  # a comma before a digit belongs to an argument
+        made["transforms"] = [text for text in re.split(r"\s*,\s*(?=[A-Za-z])", made["transforms"].strip()) if text]
+    for name in made:
+        if name not in Settings.__struct_fields__:
+            raise FedskewError(f"there is no setting {name!r}: {choices(name, Settings.__struct_fields__)}")
+    try:
+        return msgspec.convert({**msgspec.to_builtins(base), **made}, Settings)
+    except msgspec.ValidationError as error:
+        raise FedskewError(f"setting out of range: {error}") from error
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):

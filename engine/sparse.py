@@ -53,24 +53,41 @@ class Sparse:
 
     def select_into(self, rows: Tensor, out: Tensor) -> Tensor:
         """Write rows (n,) into ``out`` (n, F), contiguous."""
-        first = self.starts.index_select(0, rows)
-        counts = self.starts.index_select(0, rows + 1) - first
-        before = torch.cumsum(counts, 0) - counts
-        place = torch.repeat_interleave(first - before, counts) + torch.arange(int(counts.sum()), device=rows.device)
-        line = torch.repeat_interleave(torch.arange(len(rows), device=rows.device) * self.width, counts)
-        where = line + self.columns.index_select(0, place)
+        line, place = self._places(rows)
+        where = line * self.width + self.columns.index_select(0, place)
         out.zero_().view(-1).scatter_(0, where, self.values.index_select(0, place).to(out.dtype))
         return out
+
+    def narrow(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows (n,) without the columns that are empty in all of them: which columns are left (U,), and (n, U) dense.
+
+        Examples
+        --------
+        >>> table = Sparse(torch.tensor([1.0, 2.0]), torch.tensor([2, 0]), torch.tensor([0, 1, 1, 2]), 3)
+        >>> [part.tolist() for part in table.narrow(torch.tensor([2, 0]))]
+        [[0, 2], [[2.0, 0.0], [0.0, 1.0]]]
+        """
+        line, place = self._places(rows)
+        columns, among = torch.unique(self.columns.index_select(0, place), return_inverse=True)
+        dense = self.values.new_zeros(len(rows), len(columns))
+        dense.view(-1).scatter_(0, line * len(columns) + among, self.values.index_select(0, place))
+        return columns, dense
+
+    def _places(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """For every stored number of rows (n,): which of the rows it is in, and where it is stored."""
+        first = self.starts.index_select(0, rows)
+        counts = self.starts.index_select(0, rows + 1) - first
+        shift = torch.repeat_interleave(first - (counts.cumsum(0) - counts), counts)
+        line = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), counts)
+        return line, shift + torch.arange(len(shift), device=rows.device)
 
     def __getitem__(self, rows: slice | Tensor) -> Any:
         """A range of rows made dense, (n, F), or picked rows as a table of their own."""
         if isinstance(rows, slice):
             return self.index_select(0, torch.arange(len(self), device=self.starts.device)[rows])
-        first = self.starts.index_select(0, rows)
-        counts = self.starts.index_select(0, rows + 1) - first
-        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        shift = torch.repeat_interleave(first - starts[:-1], counts)
-        place = shift + torch.arange(int(counts.sum()), device=rows.device)
+        line, place = self._places(rows)
+        starts = torch.bincount(line, minlength=len(rows)).cumsum(0)
+        starts = torch.cat([starts.new_zeros(1), starts])
         values, columns = self.values.index_select(0, place), self.columns.index_select(0, place)
         return Sparse(values, columns, starts, self.width)
 

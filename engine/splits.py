@@ -1,6 +1,8 @@
 """Which rows train and which test: per party, stratified by class, drawn from the partition alone."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,23 +13,27 @@ from fedskew.profiles.keyed import generator
 from fedskew.profiles.partitions import Holdout, Partition, make_partition
 
 TEST_SHARE = 0.25  # the share NIID-Bench holds out where a data set has no test part of its own
-DENSE_LIMIT = 4_000_000_000  # bytes; sparse features above this are refused rather than made dense
+DENSE_LIMIT = 200_000_000  # bytes; sparse features above this stay sparse
+
+ARRAYS = ("x", "y", "bounds", "shares", "test_x", "test_y", "test_party")
+CSR = ("values", "columns", "starts", "shape")
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Arrays ready to train on, scaled by the training rows alone.
 
-    ``x`` (N, ...) float32, ``y`` (N,) int64 classes or float32 targets, rows grouped by party: ``bounds`` (P + 1,);
-    ``shares`` (P, K); ``test_x``, ``test_y`` alike; ``test_party`` (n,) int32, or None where not known.
+    ``x`` (N, ...) float32, or a scipy CSR array (N, F) where a dense one would be large; ``y`` (N,) int64 classes or
+    float32 targets, rows grouped by party: ``bounds`` (P + 1,); ``shares`` (P, K); ``test_x``, ``test_y`` alike;
+    ``test_party`` (n,) int32, or None where not known.
     """
 
-    x: NDArray[np.float32]
+    x: Any
     y: NDArray[np.int64] | NDArray[np.float32]
     bounds: NDArray[np.int64]
     names: tuple[str, ...]
     shares: NDArray[np.float64]
-    test_x: NDArray[np.float32]
+    test_x: Any
     test_y: NDArray[np.int64] | NDArray[np.float32]
     test_party: NDArray[np.int32] | None
     classes: int
@@ -99,7 +105,7 @@ def prepare(partition: Partition, most: int | None = None, seed: int = 0) -> Pre
     Raises
     ------
     FedskewError
-        Nothing can be held out, there is nothing to train on, or sparse features are too large to be made dense.
+        Nothing can be held out, or there is nothing to train on.
     """
     split = hold_out(partition, seed=seed)
     how = scaling(split)
@@ -113,12 +119,12 @@ def prepare(partition: Partition, most: int | None = None, seed: int = 0) -> Pre
         keep = np.sort(generator("test rows", seed).choice(len(keep), room, replace=False))
     counts = train.counts.astype(np.float64)
     return Prepared(
-        x=_dense(train.features, how),
+        x=_ready(train.features, how),
         y=_target(train),
         bounds=np.concatenate([[0], np.cumsum(train.sizes)]),
         names=train.party_names,
         shares=counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
-        test_x=_dense(test.features[keep], how),
+        test_x=_ready(test.features[keep], how),
         test_y=test.labels[keep],
         test_party=None if test.party is None else test.party[keep],
         classes=train.classes,
@@ -143,13 +149,47 @@ def _select(partition: Partition, keep: NDArray[np.bool_]) -> Partition:
     )
 
 
-def _dense(features: object, how: Scaling) -> NDArray[np.float32]:
-    if not isinstance(features, np.ndarray):
-        rows, width = features.shape  # type: ignore[attr-defined]  # a CSR array
-        if rows * width * 4 > DENSE_LIMIT:
-            raise FedskewError(
-                f"{rows} x {width} sparse features need {rows * width * 4 / 1e9:.0f} GB as a dense table; "
-                f"take fewer rows with --max-rows or fewer columns with --features"
-            )
-        features = features.toarray()  # type: ignore[attr-defined]
-    return np.ascontiguousarray(encode(features, how))
+def arrays_of(data: Prepared) -> dict[str, NDArray[Any]]:
+    """Everything that is as long as the table, as plain arrays by name: what travels to workers and what is hashed.
+
+    A sparse table becomes four: its values, columns, row starts and shape.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    for name in ARRAYS:
+        values = getattr(data, name)
+        if hasattr(values, "indptr"):
+            parts = (values.data, values.indices, values.indptr, np.asarray(values.shape))
+            found |= {f"{name}.{part}": array for part, array in zip(CSR, parts, strict=True)}
+        elif values is not None:
+            found[name] = values
+    return found
+
+
+def without_arrays(data: Prepared) -> Prepared:
+    """What is left of the tables, small enough to travel: names and the number of classes."""
+    empty: dict[str, Any] = {name: np.empty(0) for name in ARRAYS}
+    return replace(data, **empty)
+
+
+def with_arrays(rest: Prepared, arrays: Mapping[str, NDArray[Any]]) -> Prepared:
+    """Put back what :func:`arrays_of` took apart, without a copy."""
+    whole: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
+    for name in ARRAYS:
+        if f"{name}.values" in arrays:
+            from scipy.sparse import csr_array
+
+            values, columns, starts, shape = (arrays[f"{name}.{part}"] for part in CSR)
+            whole[name] = csr_array((values, columns, starts), shape=tuple(shape.tolist()), copy=False)
+    return replace(rest, **whole)
+
+
+def _ready(features: Any, how: Scaling) -> Any:
+    """Scaled features: dense, unless they are sparse and would be large."""
+    if isinstance(features, np.ndarray):
+        return np.ascontiguousarray(encode(features, how))
+    rows, width = features.shape
+    if rows * width * 4 > DENSE_LIMIT:
+        found = encode(features, how).astype(np.float32)
+        found.sum_duplicates()
+        return found
+    return np.ascontiguousarray(encode(features.toarray(), how))

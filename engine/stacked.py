@@ -37,7 +37,7 @@ class Stacked:
     def train(self, block: Block, data: Data) -> None:
         """Run all local steps of a block, in lockstep; lanes with fewer steps leave early."""
         how, kind, step = block.optimizer, block.weights.dtype, 0
-        room = Room.of(self, block)
+        room = Room.of(self, block, sparse=isinstance(data.x, Sparse))
         part = room
         for chunk in chunks(block.lanes, block.round_, how.epochs, how.batch, kind):
             active = (chunk.lengths > 0).sum(1).tolist()
@@ -48,13 +48,13 @@ class Stacked:
                 part.backward(weights[: part.lanes].to(block.weights.device))
                 step += 1
 
-    def forward(self, views: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (L, K, B) and the last hidden activations (L, H, B) of inputs (L, F, B)."""
-        h = hidden = x
-        for i, follows in enumerate(self.relu):
+    def forward(self, views: Sequence[Tensor], h: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Outputs (L, K, B) and the last hidden activations (L, H, B) from what layer ``first`` reads, (L, F, B)."""
+        hidden = h
+        for i in range(first, len(self.relu)):
             hidden = h
             h = torch.baddbmm(views[2 * i + 1].unsqueeze(2), views[2 * i], h)
-            if follows:
+            if self.relu[i]:
                 h = h.relu_()
         return h, hidden
 
@@ -73,8 +73,9 @@ class Stacked:
 class Room:
     """The first lanes of a block and all that their steps write.
 
-    ``inputs`` (L, B, F), ``labels`` (L, B); by layer: ``outputs`` and ``errors`` (L, out, B), ``slopes`` (L, out, in)
-    and (L, out, 1) in turn; ``gradient``, ``velocity`` (L, D).
+    ``inputs`` (L, B, F), or (L, B, 0) and ``narrow`` where they are sparse: for each lane the columns that its batch
+    has, (U,), and their numbers (B, U). ``labels`` (L, B); by layer: ``outputs`` and ``errors`` (L, out, B), ``slopes``
+    (L, out, in) and (L, out, 1) in turn; ``gradient``, ``velocity`` (L, D).
     """
 
     network: Stacked
@@ -86,6 +87,7 @@ class Room:
     slopes: list[Tensor]
     gradient: Tensor
     velocity: Tensor
+    narrow: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     anchors: tuple[list[Tensor], list[Tensor]] | None = None
     local: Local = field(init=False)
     push: Tensor | None = field(init=False)
@@ -106,7 +108,7 @@ class Room:
             self.anchors = layout.views(self.block.start[:lanes]), layout.views(before)
 
     @staticmethod
-    def of(network: Stacked, block: Block) -> "Room":
+    def of(network: Stacked, block: Block, *, sparse: bool) -> "Room":
         """Room for all lanes of a block."""
         lanes, width = len(block.lanes), -(-block.optimizer.batch // 16) * 16
         weights, shapes = block.weights, network.layout.shapes
@@ -114,7 +116,7 @@ class Room:
         return Room(
             network,
             block,
-            inputs=weights.new_empty(lanes, width, shapes[0][1]),
+            inputs=weights.new_empty(lanes, width, 0 if sparse else shapes[0][1]),
             labels=torch.empty(0),
             outputs=[weights.new_empty(lanes, out, width) for out in outs],
             errors=[weights.new_empty(lanes, out, width) for out in outs[:-1]],
@@ -145,9 +147,11 @@ class Room:
     def load(self, data: Data, rows: Tensor, step: int) -> None:
         """Fetch the rows (L, B) of one step."""
         lanes, width, inputs = self.inputs.shape
-        flat, out = rows.reshape(-1).to(data.y.device), self.inputs.view(lanes * width, inputs)
+        rows = rows.to(data.y.device)
+        flat, out = rows.reshape(-1), self.inputs.view(lanes * width, inputs)
+        self.labels = data.y.index_select(0, flat).view(lanes, width)
         if isinstance(data.x, Sparse):
-            data.x.select_into(flat, out)
+            self.narrow = [data.x.narrow(own) for own in rows]
         elif data.x.dtype == out.dtype:
             torch.index_select(data.x.flatten(1), 0, flat, out=out)
         else:
@@ -156,20 +160,20 @@ class Room:
             shape = data.x.shape[1:]
             for lane, batch in zip(self.block.lanes, self.inputs, strict=False):
                 self._transform(lane, batch, shape, step)
-        self.labels = data.y.index_select(0, flat).view(lanes, width)
 
     def _transform(self, lane: Lane, batch: Tensor, shape: tuple[int, ...], step: int) -> None:
-        seen = self.block.transforms.train(batch.unflatten(1, shape), lane, self.block.round_, step)
+        seen = self.block.transforms.train(batch.view(-1, *shape), lane, self.block.round_, step)
         batch.copy_(seen.flatten(1))
 
     @torch.no_grad()
     def backward(self, weights: Tensor) -> None:
         """One local step: outputs, gradients, and the optimizer; ``weights`` (L, B) of the rows in the loss."""
         block, relu = self.block, self.network.relu
-        x = self.inputs.transpose(1, 2)
-        below = [x, *self.outputs[:-1]]
         for i, out in enumerate(self.outputs):
-            torch.baddbmm(self.views[2 * i + 1], self.views[2 * i], below[i], out=out)
+            if i:
+                torch.baddbmm(self.views[2 * i + 1], self.views[2 * i], self.outputs[i - 1], out=out)
+            else:
+                self._first(self.views, out)
             if relu[i]:
                 out.relu_()
         shift = None if block.shift is None else block.shift[: self.lanes]
@@ -178,19 +182,41 @@ class Room:
             if relu[i]:
                 torch.ops.aten.threshold_backward(error, self.outputs[i], 0, grad_input=error)
             torch.sum(error, 2, keepdim=True, out=self.slopes[2 * i + 1])
-            torch.bmm(error, below[i].transpose(1, 2), out=self.slopes[2 * i])
             if i:
+                torch.bmm(error, self.outputs[i - 1].transpose(1, 2), out=self.slopes[2 * i])
                 torch.bmm(self.views[2 * i].transpose(1, 2), error, out=self.errors[i - 1])
                 error = self.errors[i - 1]
                 if i == len(relu) - 1 and self.anchors is not None:
-                    error.add_(self._pull(self.anchors, below[i], x, weights))
+                    error.add_(self._pull(self.anchors, self.outputs[i - 1], weights))
+        self._first_slope(error)
         torch.cat(self.flat, 1, out=self.gradient)
         take_step(self.local, self.gradient, self.velocity, block, self.push)
 
-    def _pull(self, anchors: tuple[list[Tensor], list[Tensor]], hidden: Tensor, x: Tensor, weights: Tensor) -> Tensor:
+    def _first(self, views: Sequence[Tensor], out: Tensor) -> Tensor:
+        """What the first layer answers to the inputs, (L, out, B), before its ReLU."""
+        kernel, bias = views[0], views[1].view(len(out), -1, 1)
+        if not self.narrow:
+            return torch.baddbmm(bias, kernel, self.inputs.transpose(1, 2), out=out)
+        for i, (columns, x) in enumerate(self.narrow):
+            torch.addmm(bias[i], kernel[i].index_select(1, columns), x.T.to(out.dtype), out=out[i])
+        return out
+
+    def _first_slope(self, error: Tensor) -> None:
+        """Gradient of the first layer's weights from that of its answers, (L, out, B)."""
+        if not self.narrow:
+            torch.bmm(error, self.inputs, out=self.slopes[0])
+            return
+        self.slopes[0].zero_()
+        for slope, own, (columns, x) in zip(self.slopes[0], error, self.narrow, strict=True):
+            slope.index_copy_(1, columns, own @ x.to(own.dtype))
+
+    def _pull(self, anchors: tuple[list[Tensor], list[Tensor]], hidden: Tensor, weights: Tensor) -> Tensor:
         """Gradient of the penalty by the representation (L, H, B)."""
         assert self.block.algorithm.penalty is not None
-        fixed = [self.network.forward(views, x)[1] for views in anchors]
+        fixed = []
+        for views in anchors:
+            h = self._first(views, torch.empty_like(self.outputs[0]))
+            fixed.append(self.network.forward(views, h.relu_() if self.network.relu[0] else h, first=1)[1])
         with torch.enable_grad():
             z = hidden.detach().requires_grad_()
             extra = self.block.algorithm.penalty(z, fixed[0], fixed[1], self.block.hyper)  # (L, B)

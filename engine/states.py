@@ -1,6 +1,6 @@
 """What a run carries from round to round: weights, buffers, and the states of parties and server."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ class PartyStore:
     """One kept vector a party, of which only the parties seen so far take memory.
 
     ``rows`` (S, P, width) lies in pages that the system fills with zeros when first touched; ``seen`` (S, P) says
-    which parties have written; the others read ``default`` (S, width).
+    which parties have written; the others read ``default`` (S, width). Rows stay in the main memory, whatever the
+    device that ``default`` is on and that they are handed out to.
     """
 
     default: Tensor
@@ -29,13 +30,14 @@ class PartyStore:
 
     def get(self, place: int, parties: NDArray[np.int64]) -> Tensor:
         """Rows (C, width) of some parties of one seed."""
-        rows = self.rows[place][torch.from_numpy(parties)]
-        known = torch.from_numpy(self.seen[place][parties]).unsqueeze(1)
+        device = self.default.device
+        rows = self.rows[place][torch.from_numpy(parties)].to(device)
+        known = torch.from_numpy(self.seen[place][parties]).unsqueeze(1).to(device)
         return torch.where(known, rows, self.default[place])
 
     def put(self, place: int, parties: NDArray[np.int64], rows: Tensor) -> None:
         """Write rows (C, width)."""
-        self.rows[place][torch.from_numpy(parties)] = rows
+        self.rows[place][torch.from_numpy(parties)] = rows.to(self.rows.device)
         self.seen[place][parties] = True
 
 
@@ -53,3 +55,9 @@ class RunState:
     own: dict[str, PartyStore]
     round_: int = 0
     diverged: dict[int, int] = field(default_factory=dict)
+
+    def to(self, device: torch.device) -> "RunState":
+        """The same state with all but the parties' rows on a device."""
+        own = {name: replace(store, default=store.default.to(device)) for name, store in self.own.items()}
+        server = {name: rows.to(device) for name, rows in self.server.items()}
+        return replace(self, weights=self.weights.to(device), buffers=self.buffers.to(device), server=server, own=own)

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fedskew.engine.curves import Curve, at_equal_cost, means, ranking, reached, trend
 from fedskew.engine.plans import Outcome, Trial
 from fedskew.engine.records import (
     Candidate,
@@ -22,7 +23,7 @@ from fedskew.engine.records import (
 from fedskew.engine.scores import by_party, macro_f1
 from fedskew.engine.splits import Prepared
 from fedskew.engine.statistics import Spread, spread
-from fedskew.engine.verdict import Entry, decide
+from fedskew.engine.verdict import MARGIN, Entry, decide
 
 
 def summarise(
@@ -44,6 +45,8 @@ def summarise(
         msgspec.structs.replace(_candidate(t, o, data, majority), tuning=tested)
         for (t, o), tested in zip(pairs, lines, strict=True)
     )
+    curves = {c.algorithm: means(c.accuracy.curve) for c in candidates if c.status == "ok"}
+    candidates = _costed(candidates, curves)
     hits = {t.algorithm.name: _hits(o, data) for t, o in pairs}
     alive = {c.algorithm for c in candidates if c.status != "diverged"}
     paired = {
@@ -66,7 +69,30 @@ def summarise(
         comparisons=tuple(_comparison(name, found, level) for name, found in paired.items()),
         verdict=decide(entries, recommended, paired),
         settings=_settings_used(pairs[0][0], data, extra),
+        ranking=ranking(curves, MARGIN),
     )
+
+
+def _costed(candidates: tuple[Candidate, ...], curves: Mapping[str, Curve]) -> tuple[Candidate, ...]:
+    """Add what the curves say at equal cost and on the way to a target; a failed candidate's curve says nothing."""
+    known = [c for c in candidates if len(curves.get(c.algorithm, ()))]
+    rounds = max((len(curve) for curve in curves.values()), default=1)
+    by_bytes = at_equal_cost(curves, {c.algorithm: c.bytes_per_party / rounds for c in known}) if known else {}
+    by_time = at_equal_cost(curves, {c.algorithm: c.seconds / rounds for c in known}) if known else {}
+    target = 0.95 * max((curve[-1] for curve in curves.values() if len(curve)), default=0.0)
+    done = []
+    for one in candidates:
+        first = reached(curves[one.algorithm], target) if one in known else None
+        done.append(
+            msgspec.structs.replace(
+                one,
+                rounds_to_target=first,
+                bytes_to_target=None if first is None else round(one.bytes_per_party * first / rounds),
+                at_equal_bytes=by_bytes.get(one.algorithm),
+                at_equal_seconds=by_time.get(one.algorithm),
+            )
+        )
+    return tuple(done)
 
 
 def _settings_used(trial: Trial, data: Prepared, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +169,7 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
         seconds=outcome.seconds,
         bytes_per_party=round(8 * outcome.parameters * trial.algorithm.traffic * visits),
         best_round=_best_round(outcome.score),
-        trend=_trend(outcome.score),
+        trend=trend(outcome.score.mean(axis=0)),
         diverged_at=diverged,
         constant_seeds=constant,
     )
@@ -157,15 +183,6 @@ def _best_round(curve: NDArray[np.float64]) -> int | None:
     if not curve.shape[1] or not np.isfinite(curve).all():
         return None
     return int(curve.mean(axis=0).argmax()) + 1
-
-
-def _trend(curve: NDArray[np.float64]) -> str | None:
-    """Rising or falling when the line through the last third moves by more than a point over it."""
-    last = curve[:, -max(3, curve.shape[1] // 3) :]
-    if last.shape[1] < 3 or not np.isfinite(last).all():
-        return None
-    moved = np.polyfit(np.arange(last.shape[1]), last.mean(axis=0), 1)[0] * (last.shape[1] - 1)
-    return "rising" if moved > 0.01 else "falling" if moved < -0.01 else "flat"
 
 
 def _majority(data: Prepared) -> Reference:

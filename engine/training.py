@@ -1,7 +1,7 @@
 """Rounds: local training of a cohort in blocks of lanes, then the server's step; any algorithm, any model."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,14 +10,17 @@ from torch import Tensor
 
 from fedskew.engine.algorithms.base import Algorithm, Hyper, Update, mean_of
 from fedskew.engine.blocks import Block, Data, Optimizer
+from fedskew.engine.devices import find_device
 from fedskew.engine.layout import Layout, flatten, frozen_of, layout_of
 from fedskew.engine.looped import Looped
 from fedskew.engine.models import seeded
 from fedskew.engine.plans import ModelSpec
 from fedskew.engine.schedule import Lane
 from fedskew.engine.settings import Settings
+from fedskew.engine.sparse import Sparse
 from fedskew.engine.stacked import Stacked, stack
 from fedskew.engine.states import PartyStore, RunState
+from fedskew.engine.transforms import Transforms, read_transforms
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.keyed import generator
 
@@ -54,6 +57,7 @@ class Run:
     network: Stacked | Looped
     shared: tuple[Tensor, Tensor] | None
     state: RunState
+    transforms: Transforms
 
     def rounds(self) -> Iterator[RunState]:
         """Run the rounds that are left, yielding the state after each."""
@@ -71,29 +75,41 @@ def begin(
     federation: Federation,
     model: ModelSpec,
 ) -> Run:
-    """Set up a run before its first round; the initial weights depend on the seed alone."""
-    dtype = getattr(torch, settings.dtype)
-    module = seeded(model, 0).to(dtype)  # its weights are replaced before use
+    """Set up a run before its first round; the initial weights depend on the seed alone.
+
+    Raises
+    ------
+    FedskewError
+        The algorithm, the transforms or the device do not suit the network, the rows or the machine.
+    """
+    dtype, device = getattr(torch, settings.dtype), find_device(settings.device)
+    transforms = read_transforms(settings.transforms, model.shape, len(federation.names))
+    if transforms and isinstance(federation.data.x, Sparse):
+        raise FedskewError("transforms need dense rows, and these are sparse; leave the transforms out")
+    module = seeded(model, 0).to(device, dtype)  # its weights are replaced before use
     layout = layout_of(module)
     networks = [seeded(model, seed) for seed in seeds]
     flat = [flatten(network, layout, dtype) for network in networks]
-    weights, buffers = torch.stack([w for w, _ in flat]), torch.stack([b for _, b in flat])
+    weights, buffers = (torch.stack(rows).to(device) for rows in zip(*flat, strict=True))
     full = {**algorithm.hyper, **hyper}
     first = algorithm.init(weights, full)
     parties = len(federation.names)
     own = {name: PartyStore.empty(rows, parties) for name, rows in first.own.items()}
     shared = layout.shared(algorithm.shared)
     if shared is not None:
+        shared = (shared[0].to(device), shared[1].to(device))
         own[PERSONAL] = PartyStore.empty(weights.clone(), parties)
         own[BUFFERS] = PartyStore.empty(buffers.clone(), parties)
     state = RunState(weights, buffers, {name: rows.clone() for name, rows in first.server.items()}, own)
-    network = stack(module, layout) or Looped(layout, module, tuple(frozen_of(n, dtype) for n in networks))
+    frozen = tuple({name: p.to(device) for name, p in frozen_of(n, dtype).items()} for n in networks)
+    network = stack(module, layout, device.type) or Looped(layout, module, frozen)
     if algorithm.penalty is not None and isinstance(network, Looped) and network.last is None:
         raise FedskewError(
             f"{algorithm.name} compares the inputs of a network's last linear layer, and {model.name} has none; "
             f"leave {algorithm.name} out or take another --model"
         )
-    return Run(algorithm, full, settings, tuple(seeds), federation, network, shared, state)
+    silos = replace(federation, data=federation.data.to(device))
+    return Run(algorithm, full, settings, tuple(seeds), silos, network, shared, state, transforms)
 
 
 def cohort(federation: Federation, settings: Settings, seed: int, round_: int) -> NDArray[np.int64]:
@@ -110,6 +126,15 @@ def advance(run: Run) -> None:
     """Run one round of every seed that has not diverged."""
     state, round_ = run.state, run.state.round_
     places = [i for i in range(len(run.seeds)) if i not in state.diverged]
+    # a network that trains lane by lane gains nothing from company, and one seed at a time needs less memory
+    together = [places] if run.network.lanes > 1 else [[i] for i in places]
+    for group in together:
+        _advance_seeds(run, group)
+    state.round_ = round_ + 1
+
+
+def _advance_seeds(run: Run, places: list[int]) -> None:
+    state, round_ = run.state, run.state.round_
     cohorts = {i: cohort(run.federation, run.settings, run.seeds[i], round_) for i in places}
     lanes = [_lane(run, i, int(p)) for i in places for p in cohorts[i]]
     trained, kept = _train(run, lanes)
@@ -120,7 +145,6 @@ def advance(run: Run) -> None:
         _aggregate(run, i, cohorts[i], trained[part], kept[part])
         if not bool(torch.isfinite(state.weights[i]).all() and torch.isfinite(trained[part]).all()):
             state.diverged[i] = round_ + 1
-    state.round_ = round_ + 1
 
 
 def personal(run: Run, party: int) -> tuple[Tensor, Tensor]:
@@ -194,6 +218,7 @@ def _block(run: Run, lanes: list[Lane], how: Optimizer) -> Block:
         algorithm=run.algorithm,
         hyper=run.hyper,
         optimizer=how,
+        transforms=run.transforms,
     )
 
 
@@ -202,13 +227,13 @@ def _shift(run: Run, lanes: list[Lane]) -> Tensor | None:
         return None
     shares = torch.from_numpy(run.federation.shares[[lane.party for lane in lanes]])
     shift: Tensor = run.algorithm.logits(shares, run.hyper)
-    return shift.to(run.state.weights.dtype)
+    return shift.to(run.state.weights)
 
 
 def _aggregate(run: Run, place: int, parties: NDArray[np.int64], trained: Tensor, kept: Tensor) -> None:
     """The server's step of one seed; what is not shared goes to the parties' stores."""
     state, settings = run.state, run.settings
-    rows = torch.from_numpy(np.diff(run.federation.bounds)[parties]).double().unsqueeze(1)
+    rows = torch.from_numpy(np.diff(run.federation.bounds)[parties]).to(trained.device).double().unsqueeze(1)
     batches = torch.ceil(rows / settings.batch_size)
     share = rows / rows.sum()
     update = Update(
@@ -240,4 +265,4 @@ def _mean_buffers(layout: Layout, kept: Tensor, share: Tensor) -> Tensor:
     """Buffers are averaged by rows; counters take the largest value."""
     if not kept.shape[1]:
         return kept.new_zeros(0)
-    return torch.where(layout.integer_buffers(), kept.max(0).values, mean_of(kept, share))
+    return torch.where(layout.integer_buffers().to(kept.device), kept.max(0).values, mean_of(kept, share))

@@ -5,8 +5,8 @@ keyed by (seed, round, party, step): every candidate sees the same pictures, in 
 
     crop              pad by 4 with zeros, cut a window of the old size at a random place (``crop:reflect`` mirrors)
     flip              mirror left and right with probability 1/2
-    normalise         subtract a mean and divide by a deviation for each channel: CIFAR-10's with three channels, MNIST's
-                      with one, or ``normalise:0.5,0.5,0.5/0.25,0.25,0.25``; in evaluation too
+    normalise         subtract a mean and divide by a deviation for each channel: CIFAR-10's with three channels,
+                      MNIST's with one, or ``normalise:0.5,0.5,0.5/0.25,0.25,0.25``; in evaluation too
     noise:S           add Gaussian noise of standard deviation S
     party-noise:S     the same with variance S^2 i/N for the i-th of N parties, i = 1 ... N
 """
@@ -30,7 +30,8 @@ CHANNELS = {
     1: ((0.1307,), (0.3081,)),
 }
 """Mean and standard deviation of CIFAR-10's and of MNIST's training images, 0 to 1."""
-NAMES = ("crop", "flip", "normalise", "noise", "party-noise")
+NOISES = ("noise", "party-noise")
+NAMES = ("crop", "flip", "normalise", *NOISES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def _numbers(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 def _fault(name: str, argument: str, shape: tuple[int, ...]) -> str:
     """What is wrong with a transform, in words; nothing if it can be done."""
-    if name != "noise" and name != "party-noise" and len(shape) != 3:
+    if name not in NOISES and len(shape) != 3:
         return f"it needs images, and a row here has shape {shape}; leave it out"
     if name == "crop" and argument not in ("", "zero", "reflect"):
         return "it pads with 'zero' or 'reflect'"
@@ -148,7 +149,7 @@ def _fault(name: str, argument: str, shape: tuple[int, ...]) -> str:
     try:
         if name == "normalise":
             return _normalise_fault(argument, shape[0])
-        if name in ("noise", "party-noise"):
+        if name in NOISES:
             return "" if 0 <= float(argument) < float("inf") else "the standard deviation must be 0 or more"
     except ValueError:
         return "noise takes its standard deviation, as in 'noise:0.1'; normalise takes 'means/deviations' or nothing"

@@ -12,6 +12,7 @@ from torch import Tensor
 from fedskew.engine.blocks import Data
 from fedskew.engine.plans import Outcome, Part, Trial, joined
 from fedskew.engine.scores import balanced_accuracy, r_squared
+from fedskew.engine.sparse import Sparse, table_of
 from fedskew.engine.splits import Prepared
 from fedskew.engine.states import RunState
 from fedskew.engine.training import Federation, Run, begin, personal
@@ -47,11 +48,13 @@ def run_part(
     """
     began = time.monotonic()
     dtype = getattr(torch, trial.settings.dtype)
-    federation = _federation(data, dtype, pooled=trial.role == "centralised")
-    test_x, truth = torch.from_numpy(data.test_x).to(dtype), data.test_y
-    run = begin(trial.algorithm, trial.hyper, trial.settings, trial.seeds, federation=federation, model=trial.model)
+    run = started(trial, data)
+    device, truth = run.state.weights.device, data.test_y
+    test_x = table_of(data.test_x, dtype).to(device)
+    if not isinstance(test_x, Sparse):
+        test_x = run.transforms.test(test_x)
     if state is not None:
-        run.state = state
+        run.state = state.to(device)
     first, places = run.state.round_, range(len(trial.seeds))
     curves: list[NDArray[np.float64]] = []
     predicted = np.zeros((len(places), len(truth)))
@@ -82,13 +85,20 @@ def run_part(
     return part, run.state
 
 
+def started(trial: Trial, data: Prepared) -> Run:
+    """Set a trial up before its first round."""
+    dtype = getattr(torch, trial.settings.dtype)
+    federation = _federation(data, dtype, pooled=trial.role == "centralised")
+    return begin(trial.algorithm, trial.hyper, trial.settings, trial.seeds, federation=federation, model=trial.model)
+
+
 def run_trial(trial: Trial, data: Prepared, watch: Watch | None = None) -> Outcome:
     """Train a trial from its first round to its last."""
     return joined([run_part(trial, data, watch=watch)[0]])
 
 
 def _federation(data: Prepared, dtype: torch.dtype, *, pooled: bool) -> Federation:
-    arrays = Data(torch.from_numpy(data.x).to(dtype), torch.from_numpy(data.y))
+    arrays = Data(table_of(data.x, dtype), torch.from_numpy(data.y))
     if not pooled:
         return Federation(arrays, data.bounds, data.names, data.shares)
     whole = (data.shares * np.diff(data.bounds)[:, None]).sum(axis=0, keepdims=True) / max(1, len(data.y))
@@ -103,7 +113,7 @@ def _scores(truth: NDArray[np.int64] | NDArray[np.float32], predicted: NDArray[n
     return float((truth == classes).mean()), balanced_accuracy(truth.astype(np.int64), classes) or 0.0
 
 
-def _predict(run: Run, x: Tensor, data: Prepared) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _predict(run: Run, x: Tensor | Sparse, data: Prepared) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Predictions (S, n) and mean losses (S,): by the global model, or each party's rows by the party's own."""
     if run.shared is None:
         outputs = run.network.outputs(run.state.weights, run.state.buffers, x)
@@ -116,7 +126,9 @@ def _predict(run: Run, x: Tensor, data: Prepared) -> tuple[NDArray[np.float64], 
     predicted, losses = np.zeros((len(run.seeds), len(x))), np.zeros(len(run.seeds))
     for party in np.unique(data.test_party):
         mine = np.flatnonzero(data.test_party == party)
-        outputs = run.network.outputs(*personal(run, int(party)), x[torch.from_numpy(mine)])
+        outputs = run.network.outputs(
+            *personal(run, int(party)), x[torch.from_numpy(mine).to(run.state.weights.device)]
+        )
         predicted[:, mine], part = _read(outputs, data.test_y[mine])
         losses += part * len(mine) / len(x)
     return predicted, losses
@@ -125,7 +137,7 @@ def _predict(run: Run, x: Tensor, data: Prepared) -> tuple[NDArray[np.float64], 
 def _read(
     outputs: Tensor, truth: NDArray[np.int64] | NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    target = torch.from_numpy(truth)
+    target, outputs = torch.from_numpy(truth), outputs.cpu()
     if target.dtype.is_floating_point:
         error = (outputs[:, 0] - target).square().mean(1)
         return outputs[:, 0].double().numpy(), error.double().numpy()

@@ -9,13 +9,17 @@ import msgspec
 from fedskew.engine.algorithms.base import Algorithm
 from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.algorithms.registry import ALGORITHMS, find_algorithm
-from fedskew.engine.plans import ModelSpec, Progress, Trial, default_model
+from fedskew.engine.plans import Estimate, ModelSpec, Progress, Trial, default_model
 from fedskew.engine.records import Validation
-from fedskew.engine.settings import Settings, find_preset
+from fedskew.engine.settings import Settings, changed_settings, find_preset
 from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
+from fedskew.engine.transforms import read_transforms
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Partition
+
+TRAINING = "training"
+"""The name under which ``hyper`` (``--set training.KEY=VALUE``) changes the settings of all algorithms."""
 
 
 def validate(
@@ -35,6 +39,7 @@ def validate(
     run: Path | str | None = None,
     force_resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    announce: Callable[[Estimate], None] | None = None,
     **settings: float,
 ) -> Validation:
     """Train all candidates in short paired runs and return a verdict on the recommended one.
@@ -50,7 +55,8 @@ def validate(
     seeds, max_rows : override the preset
     model : name of a model or ``module:factory``; None: by modality
     references : also train the centralised and local-only reference lines
-    hyper : by algorithm id, changes to its hyperparameters (``lr`` and ``momentum`` too)
+    hyper : by algorithm id, changes to its hyperparameters (``lr`` and ``momentum`` too); by ``training``, settings of
+        all of them, as below
     seed : base seed of the splits and of the runs
     jobs : worker processes; None: one a core
     tuning : give every candidate the same number of settings to try, on rows held back from training
@@ -58,6 +64,7 @@ def validate(
         user's cache, removed when done; None keeps nothing
     force_resume : go on in a run folder whose data, options or versions differ; the break is recorded there
     progress : called now and then
+    announce : told once, before the start, how long it will take and how much memory it needs
     settings : override any field of :class:`Settings`, such as ``rounds=10``
 
     Raises
@@ -83,22 +90,18 @@ def validate(
     if most is not None and default_model(partition.features.shape[1:]) == "cnn":
         most //= 4  # a step of the CNN costs a hundred of the MLP's
     data = prepare(partition, max_rows if max_rows is not None else most, seed)
-    how = _settings(budget.settings, {"local_epochs": budget.epochs(len(data.y)), **settings})
-    trials = _trials(chosen, hyper or {}, how, seeds or budget.seeds, seed=seed, data=data, model=model)
+    own = {name: values for name, values in (hyper or {}).items() if name != TRAINING}
+    general = {**settings, **(hyper or {}).get(TRAINING, {})}
+    how = changed_settings(budget.settings, {"local_epochs": budget.epochs(len(data.y)), **general})
+    read_transforms(how.transforms, data.x.shape[1:], len(data.names))
+    trials = _trials(chosen, own, how, seeds or budget.seeds, seed=seed, data=data, model=model)
     if references:
         trials += _reference_trials(trials[0])
     from fedskew.engine.session import Session, train  # torch takes a second to import: only here
 
-    found = train(trials, data, Session(seed, jobs, tuning and how.rounds > 0, run, force_resume, progress))
+    found = train(trials, data, Session(seed, jobs, tuning and how.rounds > 0, run, force_resume, progress, announce))
     used = {"preset": preset, "seed": seed, "tuning": "equal" if tuning else "none"}
     return summarise(found.trials, found.outcomes, data, recommended or chosen[0].name, used, found.tried)
-
-
-def _settings(base: Settings, changes: Mapping[str, float]) -> Settings:
-    try:
-        return msgspec.convert({**msgspec.to_builtins(base), **changes}, Settings)
-    except msgspec.ValidationError as error:
-        raise FedskewError(f"setting out of range: {error}") from error
 
 
 def _candidates(algorithms: Sequence[str | Algorithm] | None, recommended: str | None) -> list[Algorithm]:

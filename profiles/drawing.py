@@ -4,6 +4,7 @@ Colours are a handful of named values. In a notebook or paper they stand as they
 becomes a CSS variable, so that one picture serves light, dark and print.
 """
 
+import hashlib
 import io
 import re
 import unicodedata
@@ -125,6 +126,12 @@ def title(where: FigureBase, text: str) -> None:
     where.text(*place, text, fontsize=SIZE, color=INK, va="top", weight="bold", parse_math=False)
 
 
+def footnote(where: FigureBase, text: str) -> None:
+    """A small line in the lower left corner."""
+    place = (0.06 * where.dpi / where.bbox.width, 0.05 * where.dpi / where.bbox.height)
+    where.text(*place, printable(text), fontsize=7.5, color=MUTED, va="bottom", parse_math=False)
+
+
 def printable(text: str) -> str:
     r"""Show what cannot be printed (control and bidi characters, lone surrogates) instead of sending it on.
 
@@ -165,7 +172,7 @@ def shorten(name: str, most: int = LONGEST) -> str:
 
 def margin(names: list[str], size: float = SMALL) -> float:
     """Inches that the longest of some texts needs, with a little air."""
-    return 0.12 + max((wide(name) for name in names), default=0) * size * 0.6 / 72
+    return 0.12 + max((wide(name) for name in names), default=0) * size * 0.66 / 72
 
 
 def svg(made: Figure, prefix: str, *, themed: bool = False) -> str:
@@ -249,3 +256,12 @@ def _short_style(value: str, *, themed: bool) -> str:
         for colour, variable in THEME.items():
             kept = kept.replace(colour, variable)
     return kept
+
+
+def card(sentence: str, made: Figure, key: str) -> str:
+    """What a notebook shows of a record: its sentence and its picture; names are escaped.
+
+    ``key`` is any text that tells this record from others, so that ids do not meet in one notebook.
+    """
+    prefix = "f" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"<div><p><b>{escape(printable(sentence))}</b></p>{svg(made, prefix)}</div>"

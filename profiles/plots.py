@@ -36,7 +36,7 @@ from fedskew.profiles.severity import THRESHOLDS
 
 MANY_PARTIES, MANY_CLASSES = 60, 25
 CELLS = 400  # above so many, numbers no longer fit into the cells of the map
-RANKED = 24  # parties or columns that a ranking shows
+RANKED = 15  # parties or columns that a ranking shows
 ROW = 0.21  # inches
 _TINT = LinearSegmentedColormap.from_list("tint", [(*to_rgba(ACCENT)[:3], 0.0), (*to_rgba(ACCENT)[:3], 1.0)])
 
@@ -141,8 +141,9 @@ def _draw_needle(
         low, high = (_place(value, ends) for value in interval)
         axes.plot([low, high], [y, y], color=INK, linewidth=1.6, solid_capstyle="round")
     axes.plot([_place(skew.skew, ends)], [y], "o", color=INK, markersize=6.5, markeredgecolor=PAPER, markeredgewidth=1)
-    write(axes, 3, y, f"{skew.skew:.3f}", shift=(7, 0), weight="bold")
-    write(axes, 3, y + 0.34, f"{mark} {skew.severity}", shift=(7, 0), color=colour, fontsize=7.5)
+    write(axes, 3, y, f"{skew.skew:z.3f}", shift=(7, 0), weight="bold")
+    chance = "" if skew.p_value is None else ", p < .001" if skew.p_value < 0.001 else f", p {skew.p_value:.2g}"
+    write(axes, 3, y + 0.36, f"{mark} {skew.severity}{chance}", shift=(7, 0), color=colour, fontsize=7.5)
 
 
 def _place(value: float, ends: Sequence[float]) -> float:
@@ -153,7 +154,7 @@ def _place(value: float, ends: Sequence[float]) -> float:
 def _map(profile: Profile) -> Plot:
     counts = np.asarray(profile.counts, dtype=float).reshape(profile.parties, profile.classes)
     many = profile.parties > MANY_PARTIES
-    names = [shorten(name, 14) for name in profile.class_names]
+    names = [shorten(name, 20) for name in profile.class_names]
     if profile.classes > MANY_CLASSES:
         order = np.argsort(-counts.sum(axis=0), kind="stable")
         top, rest = order[: MANY_CLASSES - 1], order[MANY_CLASSES - 1 :]
@@ -207,7 +208,7 @@ def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], 
     left = max(0.5, margin(parties, size))
     head = _head(names)
     sizes = [profile.quantity.sizes[name] for name in profile.party_names]
-    axes = panel(where, left=left, right=1.5, top=0.35 + head, bottom=0.15)
+    axes = panel(where, left=left, right=1.5, top=0.35 + head, bottom=0.25)
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
     title(where, "Share of each party's rows by class")
     _class_names(axes, names)
@@ -215,15 +216,23 @@ def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], 
     if few:
         _cells(axes, shares, numbers=shares.shape[1] <= 13)
     else:
-        axes.imshow(shares, cmap=_TINT, vmin=0, vmax=1, aspect="auto", interpolation="none")
+        axes.imshow(shares, cmap=_TINT, vmin=0, vmax=_darkest(shares), aspect="auto", interpolation="none")
+        dark = f"white: no rows; darkest: {100 * _darkest(shares):.0f} % of the party's rows or more"
+        write(axes, -0.5, len(parties) - 0.5, dark, shift=(0, -7), color=MUTED, fontsize=7.5)
     for row, name in enumerate(parties):
         write(axes, -0.5, row, name, shift=(-4, 0), ha="right", fontsize=size)
-    bars = panel(where, left=WIDTH - 1.4, right=0.62, top=0.35 + head, bottom=0.15)
+    bars = panel(where, left=WIDTH - 1.4, right=0.62, top=0.35 + head, bottom=0.25)
     bars.set(xlim=(0, max(1, *sizes)), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
     write(bars, 0, -0.5, "rows", shift=(0, 3), va="bottom", color=MUTED)
     bars.barh(range(len(sizes)), sizes, height=0.62, color=MUTED, alpha=0.45, linewidth=0)
     for row, rows in enumerate(sizes):
         write(bars, rows, row, f"{rows:,}", shift=(3, 0), fontsize=size, color=MUTED)
+
+
+def _darkest(shares: NDArray[np.float64]) -> float:
+    """Share at which the tint is full: the largest of the named classes, rounded up to 5 %."""
+    named = shares[:, : MANY_CLASSES - 1] if shares.shape[1] == MANY_CLASSES else shares
+    return max(0.05, min(1.0, float(np.ceil(20 * named.max(initial=0.0))) / 20))
 
 
 def _cells(axes: Axes, shares: NDArray[np.float64], *, numbers: bool) -> None:
@@ -245,14 +254,15 @@ def _draw_many(where: FigureBase, shares: NDArray[np.float64], names: list[str])
     head = _head(names)
     axes = panel(where, left=0.5, right=0.95, top=0.4 + head, bottom=0.3)
     title(where, "Share of each party's rows by class")
-    image = axes.imshow(shares, cmap=_TINT, vmin=0, vmax=1, aspect="auto", interpolation="none")
+    most = _darkest(shares)
+    image = axes.imshow(shares, cmap=_TINT, vmin=0, vmax=most, aspect="auto", interpolation="none")
     axes.set(xlim=(-0.5, len(names) - 0.5), xticks=[], yticks=[])
     _class_names(axes, names)
     axes.set_ylabel(f"{len(shares):,} parties, by their largest class", fontsize=SMALL, color=MUTED, labelpad=6)
     scale = panel(where, left=WIDTH - 0.7, right=0.55, top=0.4 + head, bottom=0.3)
-    bar = axes.figure.colorbar(image, cax=scale, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar = axes.figure.colorbar(image, cax=scale, ticks=[0, most / 2, most])
     bar.outline.set_visible(False)
-    scale.set_yticklabels([f"{share} %" for share in (0, 25, 50, 75, 100)])
+    scale.set_yticklabels(["0 %", f"{50 * most:g} %", f"{100 * most:g} %"])
     scale.tick_params(length=0, colors=MUTED, labelsize=SMALL)
 
 
@@ -331,7 +341,7 @@ def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, flo
             axes.plot([second], [row], "o", markersize=5, color=PAPER, markeredgecolor=MUTED, zorder=2)
         if first is not None:
             axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
-        texts = [f"{value:.3f}" for value in (first, second) if value is not None]
+        texts = [f"{value:z.3f}" for value in (first, second) if value is not None]
         write(axes, axes.get_xlim()[1], row, " · ".join(texts) or "not measurable", shift=(4, 0), color=MUTED, fontsize=7.5)
     if rest:
         most = max((value or 0.0 for _, *pair in rest for value in pair), default=0.0)

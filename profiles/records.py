@@ -8,6 +8,7 @@ from fedskew.profiles.partitions import Finding, Modality, Severity
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SCHEMA = "fedskew-profile/1"
 
@@ -194,6 +195,18 @@ class Profile(_Record, frozen=True, kw_only=True):
         }
         frame = pd.DataFrame(columns, index=pd.Index(names, name="party"))
         return frame.astype({"entropy_bits": float, "effective_classes": float, "divergence": float})
+
+    def plot(self) -> "Figure":
+        """One matplotlib Figure: the four skews, the map of parties and classes with sizes, and the features."""
+        from fedskew.profiles.plots import overview
+
+        return overview(self)
+
+    def _repr_html_(self) -> str:
+        from fedskew.profiles.drawing import card
+        from fedskew.profiles.plots import gauges_finding
+
+        return card(gauges_finding(self), self.plot(), self.to_json())
 
     @staticmethod
     def from_json(text: str | bytes) -> "Profile":

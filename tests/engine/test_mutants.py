@@ -115,6 +115,10 @@ def inside(local, hyper):
     return local.server["c"] - local.own["c"]
 
 
+def pulled(local, hyper):
+    return SCAFFOLD.step(local, hyper) - 0.1 * (local.weights - local.start)
+
+
 def turned(local, hyper):
     return SCAFFOLD.step(local, hyper) * -1
 
@@ -168,6 +172,7 @@ NOVA = Golden((6.796875,), options={"rounds": 1, "batch": 1})
     *("the server is torch.optim on pseudo-gradients", "the common optimum is at rest"),
     "the penalty grows with mu, towards the previous model",
 )
+STEADY = "a steady term does not see the weights"
 (HOME, ABSENT) = ("what is not shared stays at home; else FedAvg bit for bit", "an absent class gets no gradient")
 
 MUTANTS: dict[str, tuple[Algorithm, str | Golden]] = {
@@ -179,6 +184,7 @@ MUTANTS: dict[str, tuple[Algorithm, str | Golden]] = {
     "scaffold: random start of c": (replace(SCAFFOLD, init=random_start), ZERO),
     "scaffold: correction inside momentum": (replace(SCAFFOLD, step=None, gradient=inside), SCAFFOLD_GOLDEN),
     "scaffold: correction inside momentum, by law": (replace(SCAFFOLD, step=None, gradient=inside), OUTSIDE),
+    "scaffold: a correction that sees the weights": (replace(SCAFFOLD, step=pulled), STEADY),
     "scaffold: correction turned": (replace(SCAFFOLD, step=turned), SCAFFOLD_GOLDEN),
     "scaffold: server adds c_i instead of its change": (
         with_controls(lambda u, a: (u.server["c"] + a.own["c"].sum(-2) / u.parties, a.own["c"])),

@@ -42,7 +42,7 @@ def table(shift=0.0):
 def timeless(found):
     read = json.loads(found if isinstance(found, str) else found.to_json())
     for candidate in read["candidates"]:
-        del candidate["seconds"]
+        del candidate["seconds"], candidate["at_equal_seconds"]
     return read
 
 

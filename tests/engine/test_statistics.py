@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedskew.engine.statistics import Spread, seeds_to_settle, spread, t_quantile
+from fedskew.engine.statistics import Spread, e_value, seeds_to_settle, spread, t_quantile
 
 
 def test_interval_without_row_variance_is_the_one_sample_t_interval():
@@ -17,11 +17,26 @@ def test_interval_without_row_variance_is_the_one_sample_t_interval():
     assert found.p_value() == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
 
 
-def test_degrees_of_freedom_are_those_of_welch():
+def test_degrees_of_freedom_are_those_of_welch_with_the_seeds_in_both_parts():
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=6), rng.normal(scale=3, size=40)
-    found = Spread(0.0, a.var(ddof=1) / 6, b.var(ddof=1) / 40, 6, 40)
+    a, b = rng.normal(size=6), rng.normal(scale=3, size=6)
+    found = Spread(0.0, a.var(ddof=1) / 6, b.var(ddof=1) / 6, 6, 4000)
     assert found.freedom == pytest.approx(stats.ttest_ind(a, b, equal_var=False).df)
+
+
+def test_e_value_equals_the_bayes_factor_by_quadrature():
+    rng = np.random.default_rng(5)
+    d = rng.normal(0.4, 1.0, size=7)
+    n, t = len(d), d.mean() / d.std(ddof=1) * len(d) ** 0.5
+    effects = np.linspace(-8, 8, 20001)
+    alternative = np.trapezoid(stats.nct.pdf(t, n - 1, effects * n**0.5) * stats.norm.pdf(effects), effects)
+    assert e_value(d) == pytest.approx(alternative / stats.t.pdf(t, n - 1), rel=1e-4)
+
+
+def test_looking_after_every_seed_keeps_the_level():
+    rng = np.random.default_rng(7)
+    alarms = sum(any(e_value(d[:k]) >= 20 for k in range(2, 31)) for d in rng.normal(size=(2000, 30)))
+    assert alarms <= 2000 * 0.05
 
 
 def test_quantile_equals_scipy():

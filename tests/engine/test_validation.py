@@ -148,7 +148,7 @@ def test_json_round_trip():
         ({"participation": 0.0}, "out of range"),
         ({"rounds": -1}, "out of range"),
         ({"lr": float("nan")}, "out of range"),
-        ({"colour": 3}, "out of range"),
+        ({"colour": 3}, "no setting 'colour'"),
         ({"hyper": {"fedprox": {"nu": 1.0}}}, "no hyperparameter 'nu'"),
         ({"hyper": {"fedavgg": {"lr": 1.0}}}, "no candidate"),
     ],

@@ -1,0 +1,1 @@
+"""The networks of both sources, one small file a family."""

@@ -160,6 +160,12 @@ def recommend(
 def validate(
     source: Sources = None,
     *,
+    like: Annotated[
+        Path | None, typer.Option(metavar="PROFILE.json", help="Imitate these silos.", rich_help_panel=DATA)
+    ] = None,
+    on: Annotated[
+        Path | None, typer.Option(metavar="SOURCE", help="The proxy data set for --like.", rich_help_panel=DATA)
+    ] = None,
     label: Label = None,
     party: Party = None,
     drop: Drop = None,
@@ -191,14 +197,17 @@ def validate(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train all candidates in short paired runs and return a verdict on the recommended one."""
+    """Train all candidates in short paired runs and return a verdict on the recommended one.
+
+    With --like PROFILE.json --on SOURCE the silos are a look-alike, made of the rows of another data set.
+    """
     from fedskew.advisor import recommend as choose
     from fedskew.advisor.delivery import deliver, watching
     from fedskew.engine import validate as check
 
     options = locals()
     training = _training(options)
-    partition = _read(source, options)
+    partition = _look_alike(like, on, source, options) if like or on else _read(source, options)
     if recommended is None:
         recommended = choose(_profile(partition), **_constraints(options)).algorithm
     with watching(json_, quiet=quiet) as watchers:
@@ -407,6 +416,20 @@ def _read(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition":
     if not source:
         raise _wrong("no SOURCE given: name a file, silo files or a folder (or use `fedskew advise --demo`)")
     return read_table(source[0] if len(source) == 1 else source, **_reading(options))
+
+
+def _look_alike(
+    like: Path | None, on: Path | None, source: list[Path] | None, options: Mapping[str, Any]
+) -> "Partition":
+    from fedskew.profiles import read_table
+    from fedskew.profiles.lookalike import look_alike
+
+    if like is None or on is None or source:
+        raise _wrong("--like PROFILE.json and --on SOURCE belong together, and take the place of SOURCE")
+    profile = _written_profile([like])
+    if profile is None:
+        raise _wrong(f"{like} is not a profile that `fedskew profile --json` wrote")
+    return look_alike(profile, read_table(on, partitioned=False, **_reading(options)), options["seed"])
 
 
 def _reading(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fedskew.advisor.page import Cell, Item, Page, Table, capped, shown
+from fedskew.advisor.page import Cell, Item, Page, Section, Table, capped, shown
 from fedskew.advisor.page_validation import deviation
 from fedskew.engine.plots import algorithm_title, ranked
 from fedskew.engine.records import Validation
@@ -35,7 +35,8 @@ def html(page: Page, version: str) -> str:
             "text": section.text,
             "notes": section.items,
             "code": section.code,
-            "tables": [_table(table) for table in section.tables],
+            "beside": [_table(table) for table in section.tables if _fits_beside(section, table)],
+            "tables": [_table(table) for table in section.tables if not _fits_beside(section, table)],
             "pictures": [
                 {
                     "svg": Markup(svg(picture.figure, f"p{next(count)}-", themed=True)),  # noqa: S704 - escaped by svg
@@ -59,6 +60,11 @@ def html(page: Page, version: str) -> str:
         autoescape=True, undefined=StrictUndefined, finalize=clean, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(template()).render(page=shape, version=version) + "\n"
+
+
+def _fits_beside(section: Section, table: Table) -> bool:
+    """A narrow table takes the free place beside an odd picture."""
+    return len(section.pictures) % 2 == 1 and len(table.columns) <= 7
 
 
 def _clean(text: str) -> str:

@@ -36,7 +36,8 @@ def advice_facts(advice: Recommendation) -> tuple[tuple[str, str, str], ...]:
 
 def _price_text(price: Price) -> str:
     model = price.model if price.parameters is None else f"{price.model}, {price.parameters:,} parameters"
-    keeps = f"parties keep {price.client_state}" if price.client_state else "parties keep nothing"
+    state = "" if price.client_state == "none" else price.client_state
+    keeps = f"parties keep {state}" if state else "parties keep nothing"
     runs = f"; {price.tuning_runs} runs to tune" if price.tuning_runs > 1 else ""
     return f"{model}; {price.relative_compute:g} × FedAvg's compute; {keeps}{runs}"
 

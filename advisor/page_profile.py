@@ -1,6 +1,7 @@
 """The part of the page about the data: how skewed, who holds what, and where the features differ."""
 
 from fedskew.advisor.page import Column, Item, Picture, Section, Table
+from fedskew.advisor.recommendation import KIND_TITLES
 from fedskew.advisor.terminal import KINDS
 from fedskew.profiles import plots
 from fedskew.profiles.records import Estimate, Profile
@@ -22,9 +23,9 @@ def about(profile: Profile) -> str:
 def prevailing_sentence(profile: Profile) -> str:
     """The skew that prevails, and how sure that is."""
     kind = profile.prevailing
-    parts = f" ({' + '.join(kind.components)})" if len(kind.components) > 1 else ""
-    other = f"; next would be {kind.runner_up}" if kind.runner_up else ""
-    return f"{KINDS.get(kind.kind, kind.kind).capitalize()}{parts}, {kind.confidence:.0%} sure{other}."
+    told = [KIND_TITLES.get(name, name) for name in kind.components]
+    parts = f": {', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else ""
+    return f"{KINDS.get(kind.kind, kind.kind).capitalize()}{parts} ({kind.confidence:.0%} sure)."
 
 
 def profile_sections(profile: Profile) -> tuple[Section, ...]:

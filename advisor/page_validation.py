@@ -37,7 +37,7 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
         Section(
             "validation",
             "Does it hold on these data",
-            text=(found.verdict.text,),
+            text=(_how(found),),
             pictures=tuple(board),
             tables=(leaderboard(found),),
         )
@@ -45,6 +45,15 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
     if fair:
         sections.append(Section("parties", "Who gains, and at what cost", pictures=tuple(fair)))
     return tuple(sections)
+
+
+def _how(found: Validation) -> str:
+    used = found.settings
+    return (
+        f"{len(found.candidates)} candidates, {used.get('seeds')} paired seeds, {used.get('rounds')} rounds of "
+        f"{used.get('local_epochs')} local epochs, model {used.get('model')}; {used.get('train_rows')} rows to train "
+        f"and {used.get('test_rows')} to test."
+    )
 
 
 def leaderboard(found: Validation) -> Table:

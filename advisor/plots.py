@@ -158,10 +158,10 @@ def _opinion(advice: Recommendation) -> Plot:
 
 
 def _draw_opinion(where: FigureBase, advice: Recommendation) -> None:
-    title(where, "Expected gain over FedAvg in points, 95 % for a new data set")
+    title(where, "Expected gain over FedAvg in points, 95 %")
     shown = sorted(advice.second_opinion.candidates, key=lambda one: -one.expected_gain.mean)
     names = [algorithm_title(one.algorithm) for one in shown]
-    axes = panel(where, left=margin(names), right=1.75, top=0.42, bottom=0.35, spines="b")
+    axes = panel(where, left=margin(names), right=1.6, top=0.42, bottom=0.35, spines="b")
     ends = [value for one in shown for value in (one.expected_gain.lower, one.expected_gain.upper)]
     low, high = min(ends) - 0.5, max(ends) + 0.5
     axes.set(xlim=(low, high), ylim=(len(shown) - 0.4, -0.6), yticks=[])
@@ -172,5 +172,5 @@ def _draw_opinion(where: FigureBase, advice: Recommendation) -> None:
         axes.plot([gain.lower, gain.upper], [row, row], color=colour, linewidth=1.4, alpha=1 if chosen else 0.6)
         axes.plot([gain.mean], [row], "D", color=colour, markersize=5.5, markeredgecolor=PAPER)
         write(axes, low, row, name, shift=(-6, 0), ha="right", color=colour, weight="bold" if chosen else "normal")
-        text = f"{gain.mean:+.1f} ({gain.lower:+.1f} to {gain.upper:+.1f})"
+        text = f"{gain.mean:+.1f} ({gain.lower:+.1f} to {gain.upper:+.1f})" if gain.lower < gain.upper else "the baseline"
         write(axes, high, row, text, shift=(6, 0), color=colour, fontsize=7.5)

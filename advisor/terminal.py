@@ -92,13 +92,23 @@ def _reads(name: str, found: Estimate) -> str:
 
 
 def _findings(profile: Profile) -> list[RenderableType]:
-    lines: list[RenderableType] = [Text()] if profile.hygiene else []
-    for finding in profile.hygiene[:MOST]:
-        mark, style = MARKS[finding.severity]
-        lines.append(Text.assemble((f"  {mark} ", style), _printable(finding.text)))
+    if not profile.hygiene:
+        return []
+    marked = [(*MARKS[finding.severity], finding.text) for finding in profile.hygiene[:MOST]]
+    lines: list[RenderableType] = [Text(), _marked(marked)]
     if len(profile.hygiene) > MOST:
         lines.append(Text(f"    and {len(profile.hygiene) - MOST} more findings (see --json)", "dim"))
     return lines
+
+
+def _marked(lines: Iterable[tuple[str, str, str]], style: str = "") -> Table:
+    """Lines of (mark, its style, text) whose wrapped parts stay right of the mark."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for mark, colour, text in lines:
+        grid.add_row(Text(f"  {mark}", colour), Text(_printable(text), style))
+    return grid
 
 
 def _printable(text: str) -> str:
@@ -106,28 +116,40 @@ def _printable(text: str) -> str:
 
 
 def recommendation_view(advice: Recommendation) -> RenderableType:
-    """The sentence, the path, the checks, the price, and what would change the answer."""
-    lines: list[RenderableType] = [Text.assemble(("Advice  ", "bold"), (_printable(advice.sentence), "bold cyan"))]
-    lines += [Text(f"        {_printable(step.question)} {_printable(step.answer)}", "dim") for step in advice.path]
-    lines += [Text(f"        {_printable(line)}") for line in advice.why[:1]]
-    lines.append(Text())
-    for check in advice.checks:
-        if check.severity != "none":
-            mark, style = MARKS[check.severity]
-            lines.append(Text.assemble((f"  {mark} ", style), _printable(check.text)))
-    price, start = advice.price, advice.hyperparameters
-    size = (
-        "unknown"
-        if price.bytes_per_party_round is None
-        else f"{price.bytes_per_party_round:,} bytes per party and round"
+    """The sentence, the path, the checks, the second opinion, the price, and what would change the answer."""
+    opening = Text.assemble(("Advice  ", "bold"), (_printable(advice.sentence), "bold cyan"))
+    path = [("?", "dim", f"{step.question} {step.answer}") for step in advice.path]
+    marked = [(*MARKS[check.severity], check.text) for check in advice.checks if check.severity != "none"]
+    facts = [("$", "dim", _price(advice)), (">", "dim", f"Start with {_settings(advice.hyperparameters.start)}.")]
+    changes = [("↔", "dim", change.text) for change in advice.what_would_change[:4]]
+    return Group(
+        opening,
+        _marked(path, "dim"),
+        _marked([("=", "dim", line) for line in advice.why[:1]]),
+        Text(),
+        _marked(marked),
+        _marked([("+", "dim", line) for line in _evidence(advice)]),
+        _marked(facts),
+        _marked(changes, "dim"),
     )
+
+
+def _evidence(advice: Recommendation) -> list[str]:
+    """What published settings expect of the best three algorithms, against FedAvg."""
+    lines = []
+    for one in advice.second_opinion.candidates[:3]:
+        gain = one.expected_gain
+        span = f"{gain.mean:+.1f} points ({gain.lower:+.1f} to {gain.upper:+.1f})"
+        where = f"{one.settings} near settings of {one.datasets} data sets"
+        lines.append(f"Evidence: {find_title(one.algorithm)} against FedAvg {span}, from {where}.")
+    return lines
+
+
+def _price(advice: Recommendation) -> str:
+    price, moved = advice.price, advice.price.bytes_per_party_round
+    size = "traffic unknown" if moved is None else f"{moved:,} bytes per party and round"
     state = f"; parties keep {price.client_state}" if price.client_state else ""
-    lines.append(Text(f"  Price: {size} ({price.model}), {price.relative_compute:g} x FedAvg's compute{state}", "dim"))
-    lines.append(Text(f"  Start: {_settings(start.start)}", "dim"))
-    if advice.what_would_change:
-        lines += [Text("  What would change the answer:", "dim")]
-        lines += [Text(f"    {_printable(change.text)}", "dim") for change in advice.what_would_change[:4]]
-    return Group(*lines)
+    return f"{size} ({price.model}), {price.relative_compute:g} times FedAvg's compute{state}."
 
 
 def _settings(values: Mapping[str, float | str]) -> str:

@@ -35,7 +35,7 @@ THEME: Mapping[str, str] = {
 """The colours of all pictures, and the CSS variable each becomes in a page."""
 SEVERITY: Mapping[str, tuple[str, str]] = {"none": ("·", MUTED), "mild": ("!", MILD), "strong": ("!!", STRONG)}
 """Mark and colour of a severity: never the colour alone."""
-WIDTH = 5.4  # inches; two beside each other on a desk, one on a telephone
+WIDTH = 4.8  # inches; two beside each other on a desk, one on a telephone
 SIZE, SMALL = 9.0, 8.0  # points
 LONGEST = 22  # characters of a name in a picture; the tables hold whole names
 _STYLE: dict[str, Any] = {
@@ -122,13 +122,13 @@ def write(axes: Axes, x: float, y: float, text: str, *, shift: tuple[float, floa
 def title(where: FigureBase, text: str) -> None:
     """A heading in the upper left corner."""
     width, height = where.bbox.width, where.bbox.height
-    place = (0.06 * where.dpi / width, 1 - 0.08 * where.dpi / height)
+    place = (0.02 * where.dpi / width, 1 - 0.08 * where.dpi / height)
     where.text(*place, text, fontsize=SIZE, color=INK, va="top", weight="bold", parse_math=False)
 
 
 def footnote(where: FigureBase, text: str) -> None:
     """A small line in the lower left corner."""
-    place = (0.06 * where.dpi / where.bbox.width, 0.05 * where.dpi / where.bbox.height)
+    place = (0.02 * where.dpi / where.bbox.width, 0.05 * where.dpi / where.bbox.height)
     where.text(*place, printable(text), fontsize=7.5, color=MUTED, va="bottom", parse_math=False)
 
 

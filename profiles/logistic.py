@@ -60,25 +60,31 @@ def fitted(
     kept = values > max(float(values.max(initial=0.0)) * least, 1e-12)
     stiff = prior / values[kept] / len(features)  # the ridge's own curvature; the data's is about 0.1
     basis = vectors[:, kept] / np.sqrt(values[kept] * (1 + stiff / 0.1))
-    design = np.ascontiguousarray(np.hstack([np.ones((len(features), 1)), centred @ basis]), dtype=np.float32)
-    hot = np.zeros((len(features), classes), np.float32)
-    hot[np.arange(len(codes)), codes] = 1
-    wide = design.shape[1]
-    known = None if given is None else given.astype(np.float32)
+    columns = np.vstack([np.ones((1, len(features))), (centred @ basis).T]).astype(np.float32)
+    wide, number = columns.shape
+    known = None if given is None else np.ascontiguousarray(given.T, dtype=np.float32)
+    place = codes * number + np.arange(number)  # of each row's own class, classes standing in rows: sums run fast
 
     def loss(flat: Vector) -> tuple[float, Vector]:
         weights = flat.reshape(wide, classes)
-        logits = design @ weights.astype(np.float32)
-        logs = log_softmax(logits if known is None else logits + known)
-        value = -float(np.einsum("ij,ij->", hot, logs, dtype=np.float64)) / len(design)
-        slope = design.T @ (np.exp(logs) - hot) / len(design) + bound * weights
+        logits = weights.T.astype(np.float32) @ columns
+        if known is not None:
+            logits += known
+        logits -= logits.max(axis=0)
+        own = float(logits.ravel()[place].sum(dtype=np.float64))
+        share = np.exp(logits, out=logits)
+        whole = share.sum(axis=0)
+        value = (float(np.log(whole).sum(dtype=np.float64)) - own) / number
+        share /= whole
+        share.ravel()[place] -= 1
+        slope = columns @ share.T / number + bound * weights
         return value + float((bound / 2 * weights**2).sum()), slope.ravel().astype(np.float64)
 
     bound = np.zeros((wide, 1))  # the constant is free
     bound[1:, 0] = stiff / (1 + stiff / 0.1)
     start = np.zeros((wide, classes))
     if given is None:
-        start[0] = np.log(hot.mean(axis=0, dtype=np.float64) + 1e-3)
+        start[0] = np.log(np.bincount(codes, minlength=classes) / number + 1e-3)
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": 1e-7})
     return found.x.reshape(wide, classes), centre, basis
 

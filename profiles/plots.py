@@ -96,7 +96,7 @@ def gauges_finding(profile: Profile) -> str:
     """
     parts = []
     for name, skew in _skews(profile):
-        value = "not measurable" if skew.skew is None else f"{skew.skew:.3f} ({skew.severity})"
+        value = "not measurable" if skew.skew is None else f"{skew.skew:z.3f} ({skew.severity})"
         parts.append(f"{name} {value}")
     return f"Skew beyond chance: {', '.join(parts)}."
 
@@ -193,7 +193,7 @@ def _head(names: Sequence[str]) -> float:
 
 
 def _upright(names: Sequence[str]) -> bool:
-    return max(margin([name]) for name in names) > 2.9 / len(names)
+    return max(margin([name]) for name in names) > 2.4 / len(names)
 
 
 def _class_names(axes: Axes, names: Sequence[str], y: float = -0.5) -> None:
@@ -214,7 +214,7 @@ def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], 
     _class_names(axes, names)
     few = shares.size <= CELLS
     if few:
-        _cells(axes, shares, numbers=shares.shape[1] <= 13)
+        _cells(axes, shares, numbers=shares.shape[1] <= 12)
     else:
         axes.imshow(shares, cmap=_TINT, vmin=0, vmax=_darkest(shares), aspect="auto", interpolation="none")
         dark = f"white: no rows; darkest: {100 * _darkest(shares):.0f} % of the party's rows or more"

@@ -23,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+KEPT = "what was finished is kept: run the same command again to go on"
 DEMO_ALGORITHMS = ["fedavg", "fedprox", "scaffold", "fednova"]  # the paper's; all of them would take minutes
 DATA, GOAL, RUN, OUT = "The data", "What you can and want", "The training", "Output"
 Sources = Annotated[
@@ -358,14 +359,13 @@ def _terminate(number: int, frame: object) -> None:  # noqa: ARG001
 
 def main() -> None:
     """Run the command line and turn every outcome into an exit code and at most one line."""
-    kept = "what was finished is kept: run the same command again to go on"
     try:
         signal.signal(signal.SIGTERM, _terminate)
         code = app(standalone_mode=False)
     except _TerminatedError:
-        code = _complain(f"terminated; {kept}", 143)
+        code = _complain(f"terminated; {KEPT}", 143)
     except KeyboardInterrupt:
-        code = _complain(f"interrupted; {kept}", 130)
+        code = _complain(f"interrupted; {KEPT}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -391,8 +391,8 @@ def _explain(error: Exception) -> int:
         return _complain(text, EnvironmentFaultError.exit_code)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
-    if isinstance(error, typer.Abort):
-        return 130
+    if isinstance(error, typer.Abort):  # what click makes of Ctrl-C
+        return _complain(f"interrupted; {KEPT}", 130)
     if hasattr(error, "format_message"):  # click's usage errors; typer 0.29 brings its own copy of click
         return _complain(" ".join(error.format_message().split()) + " (see --help)", 2)
     handle, path = tempfile.mkstemp(prefix="fedskew-crash-", suffix=".txt", text=True)

@@ -137,18 +137,19 @@ def recommendation_view(advice: Recommendation) -> RenderableType:
 def _evidence(advice: Recommendation) -> list[str]:
     """What published settings expect of the best three algorithms, against FedAvg."""
     lines = []
-    for one in advice.second_opinion.candidates[:3]:
+    known = [one for one in advice.second_opinion.candidates if one.settings and one.algorithm != "fedavg"]
+    for one in known[:3]:
         gain = one.expected_gain
         span = f"{gain.mean:+.1f} points ({gain.lower:+.1f} to {gain.upper:+.1f})"
-        where = f"{one.settings} near settings of {one.datasets} data sets"
+        where = f"{one.settings} near settings on {one.datasets} data sets"
         lines.append(f"Evidence: {find_title(one.algorithm)} against FedAvg {span}, from {where}.")
-    return lines
+    return lines or ["Evidence: no published setting is near this one."]
 
 
 def _price(advice: Recommendation) -> str:
     price, moved = advice.price, advice.price.bytes_per_party_round
     size = "traffic unknown" if moved is None else f"{moved:,} bytes per party and round"
-    state = f"; parties keep {price.client_state}" if price.client_state else ""
+    state = f"; parties keep {price.client_state} between rounds"
     return f"{size} ({price.model}), {price.relative_compute:g} times FedAvg's compute{state}."
 
 

@@ -69,6 +69,7 @@ class Sparse:
         """
         line, place = self._places(rows)
         columns, among = torch.unique(self.columns.index_select(0, place), return_inverse=True)
+        columns = columns.long()
         dense = self.values.new_zeros(len(rows), len(columns))
         dense.view(-1).scatter_(0, line * len(columns) + among, self.values.index_select(0, place))
         return columns, dense

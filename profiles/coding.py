@@ -60,6 +60,20 @@ def code_names(series: "pl.Series", what: str, where: str, *, guard: bool = True
     return Coded(codes.fill_null(-1).to_numpy().astype(np.int64), names)
 
 
+def code_exact(series: "pl.Series", names: tuple[str, ...]) -> Coded:
+    """Codes of texts that are the names of files or folders: exact, so that a silo may be called ``nan``.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> code_exact(pl.Series(["nan", "a", None]), ("a", "b", "nan"))
+    Coded(codes=array([ 2,  0, -1]), names=('a', 'b', 'nan'), target=None, edges=None)
+    """
+    ordered = ordered_names(names)
+    place = {name: code for code, name in enumerate(ordered)}
+    return Coded(np.array([place.get(name, -1) for name in series.to_list()], np.int64), ordered)
+
+
 def code_labels(series: "pl.Series", where: str, task: str | None, bins: int = BINS) -> Coded:
     """Codes of a label column, or of the quantile bins of a continuous target.
 

@@ -22,7 +22,10 @@ DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows in the order they are wanted, grouped by party: ``starts`` of the groups, in that order."""
+    """Rows in the order they are wanted, grouped by party: ``starts`` of the groups, in that order.
+
+    Parties that a strategy made count as one group: nothing can name them.
+    """
 
     order: NDArray[np.int64] | None
     starts: NDArray[np.int64]
@@ -33,11 +36,12 @@ class Groups:
         return values if self.order is None else values[self.order]
 
 
-def group_rows(party: NDArray[np.int64]) -> Groups:
+def group_rows(party: NDArray[np.int64], *, simulated: bool = False) -> Groups:
     """How to put rows in groups of one party each, parties ascending, rows as they stood."""
     order = None if len(party) < 2 or bool((np.diff(party) >= 0).all()) else np.argsort(party, kind="stable")
     ascending = party if order is None else party[order]
     starts = np.flatnonzero(np.diff(ascending, prepend=-1)).astype(np.int64)
+    starts = starts[:1] if simulated else starts
     return Groups(order, starts, len(party))
 
 

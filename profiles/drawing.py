@@ -245,7 +245,9 @@ def _attribute(name: str, value: str, names: Mapping[str, str], *, themed: bool)
     if name == "style":
         return _short_style(value, themed=themed)
     if name in {"d", "x", "y", "width", "height", "transform"}:
-        value = " ".join(re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value).split())
+        value = " ".join(
+            re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value).split()
+        )
     return value
 
 

@@ -31,7 +31,7 @@ def unidentified(partition: Partition) -> str | None:
     return "too_few_rows" if shared[shared > 0].mean() < 2 else None
 
 
-def feature_skew(partition: Partition) -> FeatureSkew:
+def feature_skew(partition: Partition, *, columns: bool = True) -> FeatureSkew:
     r"""Measure feature skew given the label: jointly by a kernel, and column by column.
 
     The index is the share of kernel variance that lies between parties within classes, less what chance gives at these
@@ -45,6 +45,7 @@ def feature_skew(partition: Partition) -> FeatureSkew:
     Parameters
     ----------
     partition : dense or sparse table, or images
+    columns : measure the columns one by one too
 
     References
     ----------
@@ -60,7 +61,7 @@ def feature_skew(partition: Partition) -> FeatureSkew:
     >>> round(apart.skew, 6), apart.severity
     (1.0, 'strong')
     """
-    by_feature = feature_shifts(partition)
+    by_feature = feature_shifts(partition) if columns else ()
     share = None
     reason = unidentified(partition)
     if reason is None:

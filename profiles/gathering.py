@@ -16,6 +16,7 @@ from fedskew.profiles.readers import READERS
 from fedskew.profiles.readers.base import Arrays, Loaded, Options, Table, check_file
 from fedskew.profiles.readers.folder import list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
+from fedskew.profiles.readers.images import IMAGES, holds_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,8 @@ class Gathered:
     """All rows of a source: label and party of each, and its features as columns or as an array, not both.
 
     ``silos`` are the names of the files or frames where each is a party; a silo without rows is among them. ``names``
-    are the feature columns that the person wants.
+    are the feature columns that the person wants. ``simulated`` says that a strategy made the parties, so that a column
+    cannot name them.
     """
 
     where: str
@@ -41,6 +43,7 @@ class Gathered:
     findings: tuple[Finding, ...] = ()
     test: "Gathered | None" = None
     members: tuple[str, ...] = ()
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,9 @@ def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding
     findings: tuple[Finding, ...] = ()
     single = len(paths) == 1 and not paths[0].is_dir()
     if len(paths) == 1 and paths[0].is_dir():
+        if _is_of_images(paths[0], options):
+            images = IMAGES.read(paths[0], options)
+            return [(None, images)], images.findings
         paths, findings = list_silos(paths[0], SUFFIXES)
     names = [path.stem for path in paths]
     repeated = [name for name, count in Counter(names).items() if count > 1]
@@ -94,6 +100,19 @@ def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding
     loaded = [read_file(path, options) for path in paths]
     findings += tuple(finding for data in loaded for finding in data.findings)
     return [(None if single else stem, data) for stem, data in zip(names, loaded, strict=True)], findings
+
+
+def _is_of_images(folder: Path, options: Options) -> bool:
+    """Whether a folder is one of images; where it holds tables as well, the modality decides."""
+    if not holds_images(folder):
+        return False
+    table = next((entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in SUFFIXES), None)
+    if table is None or options.modality is not None:
+        return table is None or options.modality == "image"
+    raise FedskewError(
+        f"{folder}: holds both {table.name} and folders of images; say which are the data with "
+        "--modality image or tabular"
+    )
 
 
 def read_file(path: Path, options: Options) -> Loaded:
@@ -142,7 +161,11 @@ def _gather_tables(
     if party is None and tables[0][0] is not None:
         silos = tuple(str(name) for name, _ in tables)
         parties = pl.Series("party", np.repeat(np.array(silos), [table.frame.height for _, table in tables]))
-    return Gathered(where, frame.get_column(label), parties, tuple(kept), frame.select(kept), None, silos, findings)
+    simulated = all(table.simulated for _, table in tables)
+    features = frame.select(kept)
+    return Gathered(
+        where, frame.get_column(label), parties, tuple(kept), features, None, silos, findings, simulated=simulated
+    )
 
 
 def _where(silos: list[Any]) -> str:
@@ -250,14 +273,15 @@ def _gather_arrays(
                 f"{data.name}: its rows have the shape {data.features.shape[1:]}, those of {first.name} have {shape}"
             )
     named = arrays[0][0] is not None and options.party is None and all(data.party is None for _, data in arrays)
-    silos = tuple(str(name) for name, _ in arrays) if named else ()
+    silos = tuple(str(name) for name, _ in arrays) if named else first.silos
     parts = [data.party for _, data in arrays]
     party = None if any(part is None for part in parts) else np.concatenate([p for p in parts if p is not None])
     if named:
         party = np.repeat(np.array(silos), [len(data.labels) for _, data in arrays])
     features = first.features if len(arrays) == 1 else np.concatenate([data.features for _, data in arrays])
     labels = first.labels if len(arrays) == 1 else np.concatenate([data.labels for _, data in arrays])
-    shaped = shape_features(features, options.modality, first.name)
+    ready = first.modality == "image" and options.modality != "tabular"
+    shaped = features if ready else shape_features(features, options.modality, first.name)
     names = array_names(shaped) if shaped.ndim == 2 else []
     by_member = choice.features is not None and choice.features[0] in first.members
     kept = choose_names(first.name, names, Choice(None if by_member else choice.features, choice.drop), [])

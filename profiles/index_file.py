@@ -140,7 +140,8 @@ def load_index(path: str | Path, *, source: Any = None, **reading: Any) -> Parti
     opened = open_source(source[0] if isinstance(source, list) and len(source) == 1 else source, options)
     names = ordered_names(index.parties)
     codes = _codes(index, opened.rows, names, str(path))
-    return transformed(opened.partitioned(codes, names), _plan(index), index.seed)
+    plan = _plan(index)
+    return transformed(opened.partitioned(codes, names, simulated=plan.simulated), plan, index.seed)
 
 
 def apply_index(index: Index, table: Partition, *, where: str = "the index") -> Partition:

@@ -93,11 +93,11 @@ def partition_source(
         check_output(Path(write_silos), folder=True)
     opened = open_source(paths[0] if len(paths) == 1 else paths, options)
     codes, names = assign_source(opened, plan, seed)
-    result = transformed(opened.partitioned(codes, names), plan, seed)
+    result = transformed(opened.partitioned(codes, names, simulated=plan.simulated), plan, seed)
     silos, test = None, None
     if write_silos is not None:
         silos = Path(write_silos)
-        test = write_silo_files(opened, codes, names, result, silos, changed=bool(plan.transforms))
+        test = write_silo_files(opened, codes, names, result, silos, plan=plan)
     recorded = dict(options)
     if "test" in recorded:
         recorded["test"] = relative_to_index(recorded["test"], index_path)

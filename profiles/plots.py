@@ -326,7 +326,9 @@ def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, flo
     shown, rest = rows[:RANKED], rows[RANKED:]
     names = [shorten(name) for name, _, _ in shown]
     double = any(second is not None for _, _, second in rows)
-    axes = panel(where, left=max(0.5, margin(names)), right=0.95, top=0.38 + 0.22 * double, bottom=0.1 + 0.22 * bool(rest))
+    axes = panel(
+        where, left=max(0.5, margin(names)), right=0.95, top=0.38 + 0.22 * double, bottom=0.1 + 0.22 * bool(rest)
+    )
     values = [value for _, *pair in shown for value in pair if value is not None]
     low, high = min([0.0, *values]), max([1e-3, *values])
     axes.set(xlim=(low - 0.02 * (high - low), high * 1.04), ylim=(len(shown) - 0.5, -0.5), xticks=[], yticks=[])
@@ -342,7 +344,22 @@ def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, flo
         if first is not None:
             axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
         texts = [f"{value:z.3f}" for value in (first, second) if value is not None]
-        write(axes, axes.get_xlim()[1], row, " · ".join(texts) or "not measurable", shift=(4, 0), color=MUTED, fontsize=7.5)
+        write(
+            axes,
+            axes.get_xlim()[1],
+            row,
+            " · ".join(texts) or "not measurable",
+            shift=(4, 0),
+            color=MUTED,
+            fontsize=7.5,
+        )
     if rest:
         most = max((value or 0.0 for _, *pair in rest for value in pair), default=0.0)
-        write(axes, axes.get_xlim()[0], len(shown) - 0.5, f"and {len(rest):,} more, at most {most:.3f}", shift=(0, -8), color=MUTED)
+        write(
+            axes,
+            axes.get_xlim()[0],
+            len(shown) - 0.5,
+            f"and {len(rest):,} more, at most {most:.3f}",
+            shift=(0, -8),
+            color=MUTED,
+        )

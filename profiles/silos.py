@@ -16,7 +16,8 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.gathering import Gathered, array_names
 from fedskew.profiles.partitions import Holdout, Partition
 from fedskew.profiles.readers.base import MISSING_NAMES
-from fedskew.profiles.simulate import rows_by_party
+from fedskew.profiles.readers.parquet import PARTY, SIMULATED
+from fedskew.profiles.simulate import Plan, rows_by_party
 from fedskew.profiles.sources import Source
 from fedskew.profiles.strategies.base import Codes
 
@@ -28,11 +29,11 @@ _LONGEST = 200  # bytes of a file name, so that its ending and a temporary prefi
 
 
 def write_silos(
-    source: Source, codes: Codes, names: tuple[str, ...], result: Partition, folder: Path, *, changed: bool
+    source: Source, codes: Codes, names: tuple[str, ...], result: Partition, folder: Path, *, plan: Plan
 ) -> Path | None:
     """Write one file a party into a new folder, and the held-out table, if there is one, beside it.
 
-    Columns keep the values they have in the source. Where a party name cannot be a file name, files are numbered and
+    Columns keep the values they have in the source. Parquet files of simulated parties say so in their metadata. Where a party name cannot be a file name, files are numbered and
     a column ``party`` holds the names.
 
     Parameters
@@ -41,7 +42,7 @@ def write_silos(
     codes, names : party of each row of the source, and party names
     result : the Partition of it
     folder : must not exist, or be empty
-    changed : whether the strategy changed features or labels
+    plan : the strategy
 
     Returns
     -------
@@ -56,7 +57,8 @@ def write_silos(
     """
     labelled = source.labelled
     stems = names if are_file_names(names) else None
-    silos = _Writer(result, source.data, changed=changed)
+    changed = bool(plan.transforms)
+    silos = _Writer(result, source.data, changed, plan.name if plan.simulated else None)
     with folder_atomically(folder) as part:
         for party, rows in enumerate(rows_by_party(codes, names).values()):
             where = result.rows_of(party)
@@ -67,7 +69,7 @@ def write_silos(
     if result.test is None or source.held_out is None:
         return None
     rows = source.test_places
-    tests = _Writer(result, source.held_out, changed=changed)
+    tests = _Writer(result, source.held_out, changed)
     file = folder.with_name(f"{folder.name}-test.{tests.ending}")
     # With noise_test="all" the held-out table holds one copy for each party.
     copies = len(result.test.labels) // max(1, len(rows))
@@ -82,6 +84,7 @@ class _Writer:
     result: Partition
     data: Gathered
     changed: bool
+    strategy: str | None = None
 
     @property
     def ending(self) -> str:
@@ -100,8 +103,9 @@ class _Writer:
         if party is not None:
             import polars as pl
 
-            frame = frame.with_columns(pl.lit(party).alias("party"))
-        frame.write_parquet(buffer)
+            frame = frame.with_columns(pl.lit(party).alias(PARTY))
+        metadata = {} if self.strategy is None else {SIMULATED: self.strategy, PARTY: "" if party is None else PARTY}
+        frame.write_parquet(buffer, metadata=metadata)
         return buffer.getvalue()
 
     def _labels(self, rows: NDArray[np.int64], held: Holdout) -> NDArray[np.generic]:

@@ -34,6 +34,11 @@ class Plan:
     values: Values
 
     @property
+    def simulated(self) -> bool:
+        """Whether the strategy makes the parties; ``natural`` takes those the table has."""
+        return self.assign.name != "natural"
+
+    @property
     def parts(self) -> tuple[Strategy, ...]:
         """All strategies that take part."""
         return (self.assign, *([self.quantity] if self.quantity else []), *self.transforms)

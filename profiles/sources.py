@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.coding import Coded, code_labels, code_names, numeric_target
+from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, numeric_target
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.gathering import Choice, Gathered, gather
 from fedskew.profiles.heldout import gather_test
 from fedskew.profiles.partitions import Partition, make_partition, ordered_names
 from fedskew.profiles.readers.base import Options, check_file
-from fedskew.profiles.table import _partition
+from fedskew.profiles.table import to_partition
 
 SCHEMA = "fedskew-index/1"
 """The version of index files that is written and read."""
@@ -61,7 +61,7 @@ class Source:
         """The rows that have a label as one party ``all``, and their row numbers; with no features unless asked."""
         if features:
             everything = replace(self.data, party=None, silos=())
-            table = _partition(everything, None, self.choice, self.task, partitioned=False)
+            table = to_partition(everything, None, self.choice, self.task, partitioned=False)
             return table, np.flatnonzero(self.labels.codes >= 0)
         places = np.flatnonzero(self.labels.codes >= 0)
         if not len(places):
@@ -75,16 +75,18 @@ class Source:
         """Party codes by row, -1 where there is none, and the names; None if the source names no parties."""
         if self.data.party is None:
             return None
-        coded = code_names(self.data.party, "party", self.data.where, guard=not self.data.silos)
+        silos = self.data.silos
+        coded = code_exact(self.data.party, silos) if silos else code_names(self.data.party, "party", self.data.where)
         return coded.codes.astype(np.int32), coded.names
 
-    def partitioned(self, codes: NDArray[np.int32], names: tuple[str, ...]) -> Partition:
+    def partitioned(self, codes: NDArray[np.int32], names: tuple[str, ...], *, simulated: bool = False) -> Partition:
         """The Partition in which each row belongs to the party with its code; negative: to none.
 
         Parameters
         ----------
         codes : (rows,) party codes
         names : in their one true order, those of parties without rows too
+        simulated : whether a strategy made the parties
         """
         import polars as pl
 
@@ -92,8 +94,8 @@ class Source:
         unlabelled = ~self.labelled
         codes = np.where((codes < 0) & unlabelled, 0, codes)
         series = pl.Series("party", [*names, None])[np.where(codes < 0, len(names), codes)]
-        assigned = replace(self.data, party=series, silos=names)
-        result = _partition(assigned, self.held_out, self.choice, self.task, partitioned=False)
+        assigned = replace(self.data, party=series, silos=names, simulated=simulated or self.data.simulated)
+        result = to_partition(assigned, self.held_out, self.choice, self.task, partitioned=False)
         if result.party_names != ordered_names(names):
             raise FedskewError("party names must differ in more than outer spaces and must not mean a missing value")
         return result

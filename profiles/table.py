@@ -7,13 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.coding import Coded, code_labels, code_names, skipped
+from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, skipped
 from fedskew.profiles.columns import encode_training, group_rows
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.gathering import Choice, Gathered, array_names, gather
 from fedskew.profiles.heldout import encode_holdout, gather_test
 from fedskew.profiles.matrices import choose_matrix
-from fedskew.profiles.partitions import Column, Finding, Partition, make_partition, ordered_names
+from fedskew.profiles.partitions import Column, Finding, Partition, make_partition
 from fedskew.profiles.readers.base import Options
 from fedskew.profiles.readers.npz import member_names
 
@@ -40,7 +40,7 @@ def read_table(
     Parameters
     ----------
     source : one CSV, TSV, Parquet, Arrow or npz file; several files or a folder, one file a silo (its stem is the
-        party); an index file (``.json``); a pandas or polars frame; a dict of frames by party; a dict of arrays with
+        party); a folder of images ``party/class/*.png`` (or ``class/*.png``, one party); an index file (``.json``); a pandas or polars frame; a dict of frames by party; a dict of arrays with
         the keys of an npz; ``(x, y)`` or ``(x, y, party)``
     label, party : columns, or members of an npz; with ``party``, several files are shards of one table
     drop : columns to leave out
@@ -87,7 +87,7 @@ def read_table(
         return load_index(index, **given, on_bad_row=None if on_bad_row == "error" else on_bad_row)
     data = gather(source, options, choice)
     held_out = data.test if test is None else gather_test(test, data, options, choice)
-    return _partition(data, held_out, choice, task, partitioned=partitioned)
+    return to_partition(data, held_out, choice, task, partitioned=partitioned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,24 @@ class _Rows:
     party_names: tuple[str, ...]
 
 
-def _partition(
+def to_partition(
     data: Gathered, held_out: Gathered | None, choice: Choice, task: str | None, *, partitioned: bool
 ) -> Partition:
+    """Make the Partition of what was gathered: rows without a label or a party are left out and counted.
+
+    Parameters
+    ----------
+    data, held_out : rows to train on, and the test table, if there is one
+    choice, task, partitioned : see :func:`read_table`
+
+    Raises
+    ------
+    FedskewError
+        No row is left, or there is one party only and ``partitioned`` asks for more.
+    """
     rows, findings = _rows(data, task, partitioned=partitioned)
     asked = frozenset(choice.features or ())
-    groups = group_rows(rows.party)
+    groups = group_rows(rows.party, simulated=data.simulated)
     matrix: Any
     columns: tuple[Column, ...] = ()
     if data.table is not None:
@@ -186,14 +198,17 @@ def _parties(data: Gathered, *, partitioned: bool) -> Coded:
     if data.party is not None:
         if not data.silos:
             return code_names(data.party, "party", data.where)
-        names = ordered_names(data.silos)  # exact: a file may be called nan, and one without rows is a party too
-        place = {name: code for code, name in enumerate(names)}
-        return Coded(np.array([place.get(name, -1) for name in data.party.to_list()], np.int64), names)
+        return code_exact(data.party, data.silos)  # those without rows are parties too
     if not partitioned:
         return Coded(np.zeros(len(data.label), np.int64), ("all",))
     if data.table is not None:
         shown = ", ".join(repr(name) for name in data.names[:20])
         raise FedskewError(f"{data.where}: say which column holds the party with --party. There are: {shown}")
+    if Path(data.where).is_dir():
+        raise FedskewError(
+            f"{data.where}: its folders are read as classes, class/*.png; lay the images out as party/class/*.png, or "
+            "make parties with fedskew partition"
+        )
     there = f" (its members: {', '.join(data.members)})" if data.members else ""
     raise FedskewError(
         f"{data.where}: has no party{there}; name a member with --party, or make parties with fedskew partition"

@@ -41,16 +41,24 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Named columns of one file or frame; ``name`` is what messages call it."""
+    """Named columns of one file or frame; ``name`` is what messages call it.
+
+    ``simulated`` says that a strategy of ``fedskew partition`` made the party.
+    """
 
     name: str
     frame: "pl.DataFrame"
     findings: tuple[Finding, ...] = ()
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """Features, labels and perhaps parties of one file as arrays of N rows each; ``test`` is the held-out part."""
+    """Features, labels and perhaps parties of one file as arrays of N rows each; ``test`` is the held-out part.
+
+    ``silos`` are exact party names, those without rows too, where folders name the parties; ``modality`` is ``image``
+    where the features are (N, C, H, W) already.
+    """
 
     name: str
     features: NDArray[Any]
@@ -60,6 +68,8 @@ class Arrays:
     members: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     findings: tuple[Finding, ...] = ()
+    silos: tuple[str, ...] = ()
+    modality: Literal["image"] | None = None
 
 
 Loaded = Table | Arrays

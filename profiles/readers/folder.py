@@ -24,7 +24,10 @@ def list_silos(folder: Path, suffixes: frozenset[str]) -> tuple[list[Path], tupl
     silos = [entry for entry in entries if entry.suffix.lower() in suffixes and not entry.is_dir()]
     others = [entry.name for entry in entries if entry not in set(silos)]
     if not silos:
-        raise FedskewError(f"{folder}: holds no readable file; endings that are read: {', '.join(sorted(suffixes))}")
+        endings = ", ".join(sorted(suffixes))
+        raise FedskewError(
+            f"{folder}: holds no readable file (endings: {endings}) and no images in class/ or party/class/"
+        )
     if not others:
         return silos, ()
     text = f"{folder.name}: not read, {some(others)}"

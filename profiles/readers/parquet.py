@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 
 MAGIC = {".parquet": b"PAR1", ".pq": b"PAR1"}  # Arrow's stream form has no magic
 VALUE_BYTES = 8
+SIMULATED, PARTY = "fedskew.strategy", "party"
+"""Metadata of silo files that a strategy made: its name, and the column that holds the party, if there is one."""
 
 
-def read_columnar(path: Path, options: Options) -> Table:  # noqa: ARG001 - no option concerns it
+def read_columnar(path: Path, options: Options) -> Table:
     """Read a Parquet or Arrow (IPC, Feather) file with the types it declares.
 
     Raises
@@ -39,7 +41,17 @@ def read_columnar(path: Path, options: Options) -> Table:  # noqa: ARG001 - no o
         raise FedskewError(f"{path}: cannot be read ({reason:.120}); is it cut or of another format?") from None
     if not names:
         raise FedskewError(f"{path}: holds no columns")
-    return Table(str(path), frame)
+    return Table(str(path), frame, simulated=_simulated(path, options))
+
+
+def _simulated(path: Path, options: Options) -> bool:
+    """Whether the parties of a silo file come from a strategy, unless another column is to name them."""
+    import polars as pl
+
+    if path.suffix.lower() not in MAGIC:
+        return False
+    written = pl.read_parquet_metadata(path)
+    return SIMULATED in written and (options.party or "") == written.get(PARTY)
 
 
 def _scan(path: Path) -> "pl.LazyFrame":

@@ -189,5 +189,6 @@ def test_normalise_alone_equals_training_and_testing_on_normalised_images() -> N
     outcomes = []
     for table, transforms in ((data, ("normalise",)), (done, ())):
         how = Settings(rounds=2, local_epochs=1, batch_size=4, dtype="float64", transforms=transforms)
-        outcomes.append(run_trial(Trial(find_algorithm("fedavg"), {}, how, (0,), ModelSpec("wide_mlp", IMAGE, 2)), table))
+        trial = Trial(find_algorithm("fedavg"), {}, how, (0,), ModelSpec("wide_mlp", IMAGE, 2))
+        outcomes.append(run_trial(trial, table))
     np.testing.assert_allclose(outcomes[0].loss, outcomes[1].loss, rtol=1e-12)

@@ -93,6 +93,9 @@ Set = Annotated[
 Json = Annotated[
     str | None, typer.Option("--json", metavar="PATH|-", help="Write JSON; - is stdout.", rich_help_panel=OUT)
 ]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="PATH", help="Write one self-contained page.", rich_help_panel=OUT)
+]
 Seed = Annotated[int, typer.Option(help="Base of every random choice.", rich_help_panel=OUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.", rich_help_panel=OUT)]
 
@@ -112,12 +115,13 @@ def profile(
     encoding: Encoding = None,
     on_bad_row: OnBadRow = "error",
     json_: Json = None,
+    html: Html = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure how skewed the silos are, beyond what chance gives at these sizes."""
     from fedskew.advisor.delivery import deliver
 
-    deliver(_profile(_read(source, locals())), json_, quiet=quiet)
+    deliver(_profile(_read(source, locals())), json_, quiet=quiet, html=html)
 
 
 @app.command()
@@ -143,6 +147,7 @@ def recommend(
     batch_size: BatchSize = None,
     model: Model = None,
     json_: Json = None,
+    html: Html = None,
     quiet: Quiet = False,
 ) -> None:
     """Recommend an algorithm by the decision tree of the NIID-Bench paper, with checks, evidence and price.
@@ -154,7 +159,7 @@ def recommend(
 
     options = locals()
     found = _written_profile(source) or _profile(_read(source, options))
-    deliver(run(found, **_constraints(options)), json_, quiet=quiet)
+    deliver(run(found, **_constraints(options)), json_, quiet=quiet, html=html)
 
 
 @app.command()
@@ -195,6 +200,7 @@ def validate(
     set_: Set = None,
     force_resume: ForceResume = False,
     json_: Json = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -213,7 +219,7 @@ def validate(
         recommended = choose(_profile(partition), **_constraints(options)).algorithm
     with watching(json_, quiet=quiet) as watchers:
         found = check(partition, recommended=recommended, **watchers, **training)
-    deliver(found, json_, quiet=quiet)
+    deliver(found, json_, quiet=quiet, html=html)
     _leave(found)
 
 
@@ -256,6 +262,7 @@ def advise(
     set_: Set = None,
     force_resume: ForceResume = False,
     json_: Json = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -275,8 +282,26 @@ def advise(
         found = advise_on(
             partition, validated=not no_validate, constraints=_constraints(options), **watchers, **training
         )
-    deliver(found, json_, quiet=quiet)
+    deliver(found, json_, quiet=quiet, html=html)
     _leave(found.validation)
+
+
+@app.command()
+def report(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE.json", show_default=False, help="What profile … advise wrote with --json.")
+    ],
+    *,
+    html: Annotated[Path, typer.Option("--html", metavar="PATH", help="The page to write.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page from what profile, recommend, validate or advise wrote as JSON."""
+    from fedskew.advisor.delivery import read_whole, write_whole
+    from fedskew.advisor.reporting import read_report
+
+    write_whole(html, read_report(read_whole(source)).to_html())
+    if not quiet:
+        typer.echo(f"Report written to {html}")
 
 
 @app.command()
@@ -317,7 +342,7 @@ def partition(
     """Split a table into parties of known skew, by any strategy of NIID-Bench and others; writes an index file."""
     from fedskew.advisor.delivery import deliver
     from fedskew.profiles.partitioning import partition_source
-    from fedskew.profiles.simulate import describe_strategies
+    from fedskew.profiles.strategies.describe import describe_strategies
 
     options = locals()
     if list_:
@@ -362,6 +387,8 @@ def main() -> None:
     try:
         signal.signal(signal.SIGTERM, _terminate)
         code = app(standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C
+            _complain(f"interrupted; {KEPT}", 130)
     except _TerminatedError:
         code = _complain(f"terminated; {KEPT}", 143)
     except KeyboardInterrupt:
@@ -389,10 +416,10 @@ def _explain(error: Exception) -> int:
     if isinstance(error, MemoryError):
         text = "out of memory; try --max-rows, fewer columns, or --jobs 1"
         return _complain(text, EnvironmentFaultError.exit_code)
+    if isinstance(error, typer.Abort):  # what older versions make of Ctrl-C
+        return _complain(f"interrupted; {KEPT}", 130)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
-    if isinstance(error, typer.Abort):  # what click makes of Ctrl-C
-        return _complain(f"interrupted; {KEPT}", 130)
     if hasattr(error, "format_message"):  # click's usage errors; typer 0.29 brings its own copy of click
         return _complain(" ".join(error.format_message().split()) + " (see --help)", 2)
     handle, path = tempfile.mkstemp(prefix="fedskew-crash-", suffix=".txt", text=True)

@@ -1,5 +1,7 @@
 """Which sections stand on the page and in which order: the verdict first, the settings last."""
 
+from dataclasses import replace
+
 from fedskew.advisor import page_advice as advised
 from fedskew.advisor import page_profile as profiled
 from fedskew.advisor import page_validation as validated
@@ -37,14 +39,14 @@ def compose(
         Section("numbers", "All numbers"),
         Section("reproduce", "To reproduce", tables=(_reproduction(reproduction),)),
     ]
+    headline = _headline(profile, advice, found)
+    sections = [replace(part, text=tuple(line for line in part.text if line != headline)) for part in sections]
     told = {table.key for section in sections for table in section.tables}
     tables = tuple(table for table in all_tables(profile, advice, found) if table.key not in told)
-    return Page(_headline(profile, advice, found), _warning(advice), _about(profile, found), tuple(sections), tables)
+    return Page(headline, _warning(advice), _about(profile, found), tuple(sections), tables)
 
 
-def all_tables(
-    profile: Profile | None, advice: Recommendation | None, found: Validation | None
-) -> tuple[Table, ...]:
+def all_tables(profile: Profile | None, advice: Recommendation | None, found: Validation | None) -> tuple[Table, ...]:
     """Every table of the page, whole."""
     tables: list[Table] = []
     if profile is not None:

@@ -14,7 +14,8 @@ from rich.live import Live
 
 from fedskew.advisor.terminal import Shown, progress_view, show
 from fedskew.engine import Estimate, Progress
-from fedskew.profiles import EnvironmentFaultError
+from fedskew.profiles import EnvironmentFaultError, FedskewError
+from fedskew.profiles.partitioning import Summary
 
 
 def console(target: str | None) -> Console:
@@ -54,14 +55,15 @@ def watching(target: str | None, *, quiet: bool) -> Iterator[Watchers]:
         yield {"progress": tell, "announce": announce}
 
 
-def deliver(record: Shown, target: str | None, *, quiet: bool) -> None:
-    """Write the JSON where it was asked for and print the tables.
+def deliver(record: Shown, target: str | None, *, quiet: bool, html: Path | None = None) -> None:
+    """Write the JSON and the page where they were asked for, and print the tables.
 
     Parameters
     ----------
     record : what a command found
     target : path of the JSON file, ``-`` for stdout, None for none
     quiet : print no tables
+    html : path of the page, None for none; not for a partition
 
     Raises
     ------
@@ -71,14 +73,19 @@ def deliver(record: Shown, target: str | None, *, quiet: bool) -> None:
     if target == "-":
         sys.stdout.write(record.to_json() + "\n")
     elif target is not None:
-        write_whole(Path(target), record.to_json() + "\n")
+        text = record.to_json() + "\n"
+        json.loads(text)  # what cannot be read back is a bug here, not at the reader's
+        write_whole(Path(target), text)
+    if html is not None and not isinstance(record, Summary):
+        from fedskew.advisor.reporting import report
+
+        write_whole(html, report(record).to_html())
     if not quiet:
         show(console(target), record)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all: temporary file beside it, fsync, rename."""
-    json.loads(text)  # what cannot be read back is a bug here, not at the reader's
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
@@ -92,3 +99,22 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
         raise EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another path") from error
+
+
+MOST_BYTES = 256_000_000
+
+
+def read_whole(path: Path) -> bytes:
+    """Read a file that fedskew wrote.
+
+    Raises
+    ------
+    FedskewError
+        It cannot be read, or is larger than anything fedskew writes.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise FedskewError(f"{path} is larger than {MOST_BYTES // 1_000_000} MB; no report of fedskew is")
+        return path.read_bytes()
+    except OSError as error:
+        raise FedskewError(f"cannot read {path}: {error.strerror}; give what --json wrote") from error

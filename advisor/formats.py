@@ -8,9 +8,10 @@ from typing import Any
 
 from fedskew.advisor.page import Cell, Item, Page, Section, Table, capped, shown
 from fedskew.advisor.page_validation import deviation
-from fedskew.engine.plots import algorithm_title, ranked
+from fedskew.engine.reading import algorithm_title, ranked
 from fedskew.engine.records import Validation
-from fedskew.profiles.drawing import printable, svg
+from fedskew.profiles.drawing import svg
+from fedskew.profiles.naming import printable
 
 MOST_ROWS = 60  # of a table in Markdown
 
@@ -138,7 +139,7 @@ _LATEX = {
     "%": r"\%",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "–": "--",
+    "\N{EN DASH}": "--",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
@@ -165,7 +166,8 @@ def latex_scores(found: Validation) -> str:
         rows.append((algorithm_title(one.algorithm), scores))
     best = [max((row[1][i][0] for row in rows if row[1][i][0] is not None), default=None) for i in range(3)]
     lines = [
-        " & ".join([latex_escaped(name), *(_score(*score, top) for score, top in zip(scores, best, strict=True))]) + r" \\"
+        " & ".join([latex_escaped(name), *(_score(*score, top) for score, top in zip(scores, best, strict=True))])
+        + r" \\"
         for name, scores in rows
     ]
     head = r"Algorithm & Accuracy (\%) & Balanced accuracy (\%) & Macro-F1 (\%) \\"

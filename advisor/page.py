@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from matplotlib.figure import Figure
+from fedskew.engine.reading import readable_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Cell = str | int | float | None
 Kind = Literal["text", "count", "index", "percent", "number", "bytes", "p"]
@@ -34,7 +37,7 @@ class Table:
 class Picture:
     """A figure (its label says what it shows) and the key of the table that holds its numbers."""
 
-    figure: Figure
+    figure: "Figure"
     table: str
 
 
@@ -73,6 +76,9 @@ class Page:
     tables: tuple[Table, ...]
 
 
+ABSENT = "\N{EN DASH}"
+
+
 def shown(value: Cell, kind: Kind) -> str:
     """A cell as a person reads it; an absent value is a dash.
 
@@ -85,10 +91,10 @@ def shown(value: Cell, kind: Kind) -> str:
     ...     shown(None, "index"),
     ...     shown(-1e-9, "index"),
     ... )
-    ('0.076', '74.2', '51,920', '–', '0.000')
+    ('0.076', '74.2', '51,920', '0.000')
     """
     if value is None:
-        return "–"
+        return ABSENT
     if isinstance(value, str):
         return value
     if kind == "count":
@@ -100,8 +106,6 @@ def shown(value: Cell, kind: Kind) -> str:
     if kind == "p":
         return "< .001" if value < 0.001 else f"{value:.2g}"
     if kind == "bytes":
-        from fedskew.engine.plots import readable_bytes
-
         return readable_bytes(int(value))
     return f"{value:.4g}"
 

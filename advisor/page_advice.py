@@ -5,7 +5,7 @@ from fedskew.advisor.citations import bibtex, cited
 from fedskew.advisor.page import Column, Item, Picture, Section, Table
 from fedskew.advisor.price import Price
 from fedskew.advisor.recommendation import Recommendation
-from fedskew.engine.plots import algorithm_title, readable_bytes
+from fedskew.engine.reading import algorithm_title, readable_bytes
 from fedskew.profiles.records import Profile
 
 OPINIONS = {
@@ -39,7 +39,7 @@ def _price_text(price: Price) -> str:
     state = "" if price.client_state == "none" else price.client_state
     keeps = f"parties keep {state}" if state else "parties keep nothing"
     runs = f"; {price.tuning_runs} runs to tune" if price.tuning_runs > 1 else ""
-    return f"{model}; {price.relative_compute:g} × FedAvg's compute; {keeps}{runs}"
+    return f"{model}; {price.relative_compute:g} times FedAvg's compute; {keeps}{runs}"
 
 
 def advice_sections(advice: Recommendation) -> tuple[Section, ...]:
@@ -110,9 +110,9 @@ def method_section(profile: Profile | None, advice: Recommendation | None, *, va
     text = []
     if profile is not None:
         text.append(
-            "Every skew index is corrected for chance: (found − expected by chance) / (most possible − expected by "
-            "chance). Label skew is mutual information of label and party, quantity skew a Gini, feature skew the share "
-            "of kernel variance between parties within classes, concept shift what parties gain by recalibrating a "
+            "Every skew index is corrected for chance: (found - expected by chance) / (most possible - expected by "
+            "chance). Label skew is mutual information of label and party, quantity skew a Gini, feature skew the "
+            "share of kernel variance between parties within classes, concept shift what parties gain by recalibrating a "
             "pooled model."
         )
     if advice is not None:
@@ -122,8 +122,8 @@ def method_section(profile: Profile | None, advice: Recommendation | None, *, va
         )
     if validated:
         text.append(
-            "All candidates share rows, test rows, seeds, first weights, cohorts and minibatch order. Differences to the "
-            "recommended algorithm are paired over seeds; intervals are corrected for the number of candidates."
+            "All candidates share rows, test rows, seeds, first weights, cohorts and minibatch order. Differences to "
+            "the recommended algorithm are paired over seeds; intervals are corrected for the number of candidates."
         )
     works = advice.citations if advice is not None else cited(["li2022niid"])
     items = tuple(Item(work.plain(), link=work.link if work.link.startswith(ALLOWED) else "") for work in works)

@@ -3,7 +3,7 @@
 from fedskew.advisor.page import Column, Item, Picture, Section, Table
 from fedskew.advisor.recommendation import KIND_TITLES
 from fedskew.advisor.terminal import KINDS
-from fedskew.profiles import plots
+from fedskew.profiles import feature_plots, plots
 from fedskew.profiles.records import Estimate, Profile
 
 READS = (
@@ -53,9 +53,9 @@ def profile_sections(profile: Profile) -> tuple[Section, ...]:
 def _feature_pictures(profile: Profile) -> tuple[Picture, ...]:
     made = []
     if any(value is not None for value in profile.feature.by_party.values()):
-        made.append(Picture(plots.feature_by_party(profile), "parties"))
+        made.append(Picture(feature_plots.feature_by_party(profile), "parties"))
     if profile.feature.by_feature:
-        made.append(Picture(plots.feature_by_column(profile), "columns"))
+        made.append(Picture(feature_plots.feature_by_column(profile), "columns"))
     return tuple(made)
 
 

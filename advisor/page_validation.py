@@ -3,8 +3,8 @@
 import statistics
 
 from fedskew.advisor.page import Column, Picture, Section, Table
-from fedskew.engine import plots
-from fedskew.engine.plots import algorithm_title, ranked
+from fedskew.engine import party_plots, plots
+from fedskew.engine.reading import algorithm_title, ranked
 from fedskew.engine.records import Candidate, Validation
 
 VERDICTS = {
@@ -30,9 +30,9 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
         board.append(Picture(plots.learning_curves(found), "curves"))
     fair = []
     if any(any(v is not None for v in one.by_party.values()) for one in found.candidates):
-        fair.append(Picture(plots.party_spread(found), "accuracy"))
+        fair.append(Picture(party_plots.party_spread(found), "accuracy"))
     if any(one.accuracy.mean is not None for one in found.candidates):
-        fair.append(Picture(plots.cost_against_accuracy(found), "leaderboard"))
+        fair.append(Picture(party_plots.cost_against_accuracy(found), "leaderboard"))
     sections = [
         Section(
             "validation",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure, FigureBase
 
 from fedskew.advisor.recommendation import KIND_TITLES, Recommendation
 from fedskew.advisor.tree import LEAVES, QUESTIONS, ROOT, Step
-from fedskew.engine.plots import algorithm_title
+from fedskew.engine.reading import algorithm_title
 from fedskew.profiles.drawing import (
     ACCENT,
     FAINT,
@@ -21,10 +21,10 @@ from fedskew.profiles.drawing import (
     figure,
     margin,
     panel,
-    shorten,
     title,
     write,
 )
+from fedskew.profiles.naming import shorten
 
 LINE = 0.2  # inches
 STEP = 0.2  # inches that each level of the tree stands further to the right
@@ -137,7 +137,7 @@ def _draw_tree(where: FigureBase, lines: Sequence[Branch], algorithm: str) -> No
         colour = ACCENT if line.lit else MUTED
         asked = line.lit and not line.result and line.text.rstrip().endswith("?")
         how = {"color": INK if asked else colour, "weight": "bold" if line.lit and not asked else "normal"}
-        most = int((room - STEP * line.depth - 1.35 * bool(line.result)) / 0.075)
+        most = int((room - STEP * line.depth - 1.35 * bool(line.result)) / 0.068)
         write(axes, line.depth, row, shorten(line.text, most), **how)
         if line.result:
             write(axes, width, row, f"→ {line.result}", color=colour, weight="bold" if line.lit else "normal")
@@ -172,5 +172,7 @@ def _draw_opinion(where: FigureBase, advice: Recommendation) -> None:
         axes.plot([gain.lower, gain.upper], [row, row], color=colour, linewidth=1.4, alpha=1 if chosen else 0.6)
         axes.plot([gain.mean], [row], "D", color=colour, markersize=5.5, markeredgecolor=PAPER)
         write(axes, low, row, name, shift=(-6, 0), ha="right", color=colour, weight="bold" if chosen else "normal")
-        text = f"{gain.mean:+.1f} ({gain.lower:+.1f} to {gain.upper:+.1f})" if gain.lower < gain.upper else "the baseline"
+        text = (
+            f"{gain.mean:+.1f} ({gain.lower:+.1f} to {gain.upper:+.1f})" if gain.lower < gain.upper else "the baseline"
+        )
         write(axes, high, row, text, shift=(6, 0), color=colour, fontsize=7.5)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fedskew.advisor.advice import Advice
-from fedskew.advisor.recommendation import Recommendation
 from fedskew.advisor.recommendation import SCHEMA as RECOMMENDATION
+from fedskew.advisor.recommendation import Recommendation
 from fedskew.engine.records import SCHEMA as VALIDATION
 from fedskew.engine.records import Validation
 from fedskew.profiles.errors import FedskewError, choices

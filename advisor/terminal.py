@@ -274,7 +274,8 @@ def partition_view(made: Summary) -> RenderableType:
         table.add_row(Text(clean(name)), Text(f"{made.sizes[name]:,}"), bar, Text(f"{held} of {len(made.class_names)}"))
     lines: list[RenderableType] = [title, Text(), table]
     if made.silos is not None:
-        lines.append(Text(f"Silo files: {made.silos} (read them with {' '.join(made.silo_options)})", "dim"))
+        how = f" (read them with {' '.join(made.silo_options)})" if made.silo_options else ""
+        lines.append(Text(f"Silo files: {made.silos}{how}", "dim"))
     return Group(*lines)
 
 

@@ -120,7 +120,7 @@ def measured(data: str, cell: str, seed: int, partition: Partition) -> Found:
         label=label,
         quantity=quantity_skew(partition, label),
         feature=feature_skew(partition, columns=False),
-        concept=concept_skew(partition),
+        concept=concept_skew(partition, sized=False),
     )
 
 

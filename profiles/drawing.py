@@ -7,7 +7,6 @@ becomes a CSS variable, so that one picture serves light, dark and print.
 import hashlib
 import io
 import re
-import unicodedata
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +18,8 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
+
+from fedskew.profiles.naming import printable, wide
 
 INK, MUTED, FAINT, PAPER = "#1c2126", "#5b636c", "#d7dce1", "#fefefe"
 ACCENT, WASH, MILD, STRONG = "#0b62b0", "#e3edf7", "#8a5a00", "#b3261e"
@@ -37,7 +38,6 @@ SEVERITY: Mapping[str, tuple[str, str]] = {"none": ("·", MUTED), "mild": ("!", 
 """Mark and colour of a severity: never the colour alone."""
 WIDTH = 4.8  # inches; two beside each other on a desk, one on a telephone
 SIZE, SMALL = 9.0, 8.0  # points
-LONGEST = 22  # characters of a name in a picture; the tables hold whole names
 _STYLE: dict[str, Any] = {
     "font.size": SIZE,
     "text.color": INK,
@@ -130,44 +130,6 @@ def footnote(where: FigureBase, text: str) -> None:
     """A small line in the lower left corner."""
     place = (0.02 * where.dpi / where.bbox.width, 0.05 * where.dpi / where.bbox.height)
     where.text(*place, printable(text), fontsize=7.5, color=MUTED, va="bottom", parse_math=False)
-
-
-def printable(text: str) -> str:
-    r"""Show what cannot be printed (control and bidi characters, lone surrogates) instead of sending it on.
-
-    Examples
-    --------
-    >>> printable("a\x00b\ud800") == r"a\x00b\ud800"
-    True
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def wide(text: str) -> int:
-    """Width of a text in characters; East Asian ones count twice.
-
-    Examples
-    --------
-    >>> wide("abc"), wide("東京")
-    (3, 4)
-    """
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def shorten(name: str, most: int = LONGEST) -> str:
-    """A printable name of at most ``most`` characters; what is cut becomes one ellipsis.
-
-    Examples
-    --------
-    >>> shorten("a short one"), shorten("abcdefgh", 5)
-    ('a short one', 'abcd…')
-    """
-    shown = printable(name)
-    if wide(shown) <= most:
-        return shown
-    while wide(shown) > most - 1:
-        shown = shown[:-1]
-    return shown + "…"
 
 
 def margin(names: list[str], size: float = SMALL) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.coding import Coded, align, bin_target, code_names, numeric_target, skipped
+from fedskew.profiles.coding import Coded, align, bin_target, code_exact, code_names, numeric_target, skipped
 from fedskew.profiles.columns import encode_test
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.gathering import Choice, Gathered, array_names, gather
@@ -46,6 +46,8 @@ def encode_holdout(
     else:
         assert test.array is not None
         assert data.array is not None
+        test = _same_channels(test, data.array)
+        assert test.array is not None
         if test.array.shape[1:] != data.array.shape[1:]:
             shape, wanted = test.array.shape[1:], data.array.shape[1:]
             raise FedskewError(
@@ -60,6 +62,13 @@ def encode_holdout(
     return Holdout(matrix, codes[places], party), names, findings + more
 
 
+def _same_channels(test: Gathered, array: NDArray[Any]) -> Gathered:
+    """Grey images of a test folder as RGB where one of the training images has colour."""
+    if test.array is None or test.array.ndim != 4 or array.ndim != 4 or (test.array.shape[1], array.shape[1]) != (1, 3):
+        return test
+    return replace(test, array=np.repeat(test.array, 3, axis=1))
+
+
 def _test_labels(test: Gathered, labels: Coded) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Codes of the test labels, and the training classes with those that only the test data know appended."""
     if labels.edges is not None:
@@ -72,7 +81,9 @@ def _test_party(
 ) -> tuple[NDArray[np.int32] | None, list[Finding]]:
     if test.party is None:
         return None, []
-    codes, everything = align(code_names(test.party, "party", test.where, guard=False), names)
+    exact = bool(test.silos)
+    coded = code_exact(test.party, test.silos) if exact else code_names(test.party, "party", test.where, guard=False)
+    codes, everything = align(coded, names)
     codes = codes[places]
     strange = int(((codes < 0) | (codes >= len(names))).sum())
     if not strange:

@@ -10,7 +10,8 @@ import numpy as np
 from fedskew.profiles.atomic import check_output
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.index_file import make_index, relative_to_index, write_index
-from fedskew.profiles.partitions import make_partition
+from fedskew.profiles.matrices import looks_like_images
+from fedskew.profiles.partitions import Partition, make_partition
 from fedskew.profiles.silos import are_file_names
 from fedskew.profiles.silos import write_silos as write_silo_files
 from fedskew.profiles.simulate import Plan, assign, resolve, transformed
@@ -120,7 +121,7 @@ def partition_source(
         counts=dict(zip(result.party_names, result.counts.tolist(), strict=True)),
         silos=None if silos is None else str(silos),
         test=None if test is None else str(test),
-        silo_options=() if silos is None else _silo_options(opened, names, result.modality, test),
+        silo_options=() if silos is None else _silo_options(opened, names, result, test),
     )
 
 
@@ -146,11 +147,13 @@ def assign_source(opened: Source, plan: Plan, seed: int) -> tuple[Codes, tuple[s
     return every, chosen
 
 
-def _silo_options(source: Source, names: tuple[str, ...], modality: str, test: Path | None) -> tuple[str, ...]:
+def _silo_options(source: Source, names: tuple[str, ...], result: Partition, test: Path | None) -> tuple[str, ...]:
     """How to read the silo files again."""
-    label = [] if modality == "image" else ["--label", source.data.label.name]
-    party = [] if are_file_names(names) or modality == "image" else ["--party", "party"]
-    return (*label, *party, *([] if test is None else ["--test", str(test)]))
+    if result.modality == "image":
+        how = [] if looks_like_images(result.features.shape) else ["--modality", "image"]
+    else:
+        how = ["--label", source.data.label.name, *([] if are_file_names(names) else ["--party", "party"])]
+    return (*how, *([] if test is None else ["--test", str(test)]))
 
 
 def _paths(source: Any) -> list[str]:

@@ -15,28 +15,26 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.drawing import (
     ACCENT,
-    FAINT,
     INK,
     MUTED,
     PAPER,
     SEVERITY,
     SMALL,
-    WASH,
     WIDTH,
     Plot,
     figure,
     margin,
     panel,
-    shorten,
     title,
     write,
 )
+from fedskew.profiles.feature_plots import feature_plots
+from fedskew.profiles.naming import shorten
 from fedskew.profiles.records import ConceptSkew, FeatureSkew, LabelSkew, Profile, QuantitySkew
 from fedskew.profiles.severity import THRESHOLDS
 
 MANY_PARTIES, MANY_CLASSES = 60, 25
 CELLS = 400  # above so many, numbers no longer fit into the cells of the map
-RANKED = 15  # parties or columns that a ranking shows
 ROW = 0.21  # inches
 _TINT = LinearSegmentedColormap.from_list("tint", [(*to_rgba(ACCENT)[:3], 0.0), (*to_rgba(ACCENT)[:3], 1.0)])
 
@@ -46,12 +44,6 @@ def overview(profile: Profile) -> Figure:
     plots = [_gauges(profile), _map(profile)]
     plots += [_sizes(profile)] if profile.parties > MANY_PARTIES else []
     return figure(*plots, *feature_plots(profile))
-
-
-def feature_plots(profile: Profile) -> list[Plot]:
-    """Those of the feature pictures for which there is something to show."""
-    plots = [_feature_parties(profile)] if any(v is not None for v in profile.feature.by_party.values()) else []
-    return plots + ([_feature_columns(profile)] if profile.feature.by_feature else [])
 
 
 def skew_gauges(profile: Profile) -> Figure:
@@ -67,16 +59,6 @@ def party_class_map(profile: Profile) -> Figure:
 def party_sizes(profile: Profile) -> Figure:
     """Rows by party, ranked: for partitions too large for bars beside the map."""
     return figure(_sizes(profile))
-
-
-def feature_by_party(profile: Profile) -> Figure:
-    """How far each party's features lie from the others', given the class."""
-    return figure(_feature_parties(profile))
-
-
-def feature_by_column(profile: Profile) -> Figure:
-    """Which columns differ between parties, given the class."""
-    return figure(_feature_columns(profile))
 
 
 def _gauges(profile: Profile) -> Plot:
@@ -176,7 +158,7 @@ def map_finding(profile: Profile) -> str:
     missing = sum(count == 0 for row in profile.counts for count in row)
     cells = profile.parties * profile.classes
     lonely = sum(sum(count > 0 for count in row) == 1 for row in profile.counts)
-    text = f"{profile.parties} parties by {profile.classes} classes: {missing} of {cells} cells are empty"
+    text = f"{profile.parties:,} parties by {profile.classes:,} classes: {missing:,} of {cells:,} cells are empty"
     text += f", {lonely} parties hold a single class" if lonely else ""
     if profile.label.most_deviant and profile.label.severity != "none":
         text += f"; farthest from the common mix is {shorten(profile.label.most_deviant[0].party)}"
@@ -274,8 +256,8 @@ def sizes_finding(profile: Profile) -> str:
     """How unequal the sizes are, in a sentence."""
     sizes = profile.quantity.sizes.values()
     return (
-        f"Party sizes run from {min(sizes):,} to {max(sizes):,} rows; the {profile.parties} parties are worth "
-        f"{profile.quantity.effective_parties:.1f} of equal size."
+        f"Party sizes run from {min(sizes):,} to {max(sizes):,} rows; the {profile.parties:,} parties are worth "
+        f"{profile.quantity.effective_parties:,.1f} of equal size."
     )
 
 
@@ -292,74 +274,3 @@ def _draw_sizes(where: FigureBase, profile: Profile) -> None:
     axes.set_yticks([0, ranked[0]], ["0", f"{ranked[0]:,.0f}"])
     axes.xaxis.get_majorticklabels()[0].set_ha("left")
     axes.xaxis.get_majorticklabels()[-1].set_ha("right")
-
-
-def _feature_parties(profile: Profile) -> Plot:
-    found = {name: value for name, value in profile.feature.by_party.items() if value is not None}
-    ranked = sorted(found, key=lambda name: (-found[name], name))
-    height = _ranking_height(len(ranked))
-    rows = [(name, found[name], None) for name in ranked]
-    top = f"{shorten(ranked[0])} differs most ({found[ranked[0]]:.3f})" if ranked else "no party could be measured"
-    finding = f"Feature shift by party, 0 is chance: {top}."
-    heading = "Feature shift by party, given the class"
-    return Plot(height, lambda where: _draw_ranking(where, heading, rows), finding)
-
-
-def _feature_columns(profile: Profile) -> Plot:
-    def size(shift: tuple[str, float | None, float | None]) -> float:
-        return max(shift[1] or 0.0, shift[2] or 0.0)
-
-    rows = [(found.name, found.mean_share, found.spread_share) for found in profile.feature.by_feature]
-    rows.sort(key=lambda shift: (-size(shift), shift[0]))
-    top = f"{shorten(rows[0][0])} differs most ({size(rows[0]):.3f})"
-    finding = f"Shift of {len(rows)} columns between parties, 0 is chance: {top}."
-    heading = "Shift of each column, given the class"
-    return Plot(_ranking_height(len(rows), legend=True), lambda where: _draw_ranking(where, heading, rows), finding)
-
-
-def _ranking_height(rows: int, *, legend: bool = False) -> float:
-    return 0.55 + 0.22 * legend + ROW * min(rows, RANKED) + 0.22 * (rows > RANKED)
-
-
-def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
-    """A dot a row, at most :data:`RANKED` rows; a second, open dot where there is a second value."""
-    shown, rest = rows[:RANKED], rows[RANKED:]
-    names = [shorten(name) for name, _, _ in shown]
-    double = any(second is not None for _, _, second in rows)
-    axes = panel(
-        where, left=max(0.5, margin(names)), right=0.95, top=0.38 + 0.22 * double, bottom=0.1 + 0.22 * bool(rest)
-    )
-    values = [value for _, *pair in shown for value in pair if value is not None]
-    low, high = min([0.0, *values]), max([1e-3, *values])
-    axes.set(xlim=(low - 0.02 * (high - low), high * 1.04), ylim=(len(shown) - 0.5, -0.5), xticks=[], yticks=[])
-    title(where, heading)
-    if double:
-        write(axes, axes.get_xlim()[0], -0.5, "●  mean        ○  spread", shift=(0, 5), va="bottom", color=MUTED)
-    axes.axvline(0, color=FAINT, linewidth=1)
-    for row, (first, second) in enumerate((first, second) for _, first, second in shown):
-        write(axes, axes.get_xlim()[0], row, names[row], shift=(-4, 0), ha="right")
-        axes.plot([min(0, first or 0), max(0, first or 0, second or 0)], [row, row], color=WASH, linewidth=4, zorder=1)
-        if second is not None:
-            axes.plot([second], [row], "o", markersize=5, color=PAPER, markeredgecolor=MUTED, zorder=2)
-        if first is not None:
-            axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
-        texts = [f"{value:z.3f}" for value in (first, second) if value is not None]
-        write(
-            axes,
-            axes.get_xlim()[1],
-            row,
-            " · ".join(texts) or "not measurable",
-            shift=(4, 0),
-            color=MUTED,
-            fontsize=7.5,
-        )
-    if rest:
-        most = max((value or 0.0 for _, *pair in rest for value in pair), default=0.0)
-        write(
-            axes,
-            axes.get_xlim()[0],
-            len(shown) - 0.5,
-            f"and {len(rest):,} more, at most {most:.3f}",
-            shift=(0, -8),
-            color=MUTED,
-        )

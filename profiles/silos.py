@@ -33,8 +33,8 @@ def write_silos(
 ) -> Path | None:
     """Write one file a party into a new folder, and the held-out table, if there is one, beside it.
 
-    Columns keep the values they have in the source. Parquet files of simulated parties say so in their metadata. Where a party name cannot be a file name, files are numbered and
-    a column ``party`` holds the names.
+    Columns keep the values they have in the source. Parquet files of simulated parties say so in their metadata. Where
+    a party name cannot be a file name, files are numbered and a column ``party`` holds the names.
 
     Parameters
     ----------

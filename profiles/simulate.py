@@ -52,7 +52,7 @@ def simulate(table: Any, strategy: str, *, seed: int = 42, **parameters: Any) ->
     table : a Partition, whose parties only the strategy ``natural`` looks at, or ``(features, labels)``
     strategy : name or alias of a strategy, or several joined by ``+``
     seed : 0 or more; same table, strategy and seed give the same bytes
-    parameters : by name or alias, see :func:`describe_strategies`
+    parameters : by name or alias, see ``fedskew partition --list``
 
     Returns
     -------
@@ -215,27 +215,6 @@ def transformed(partition: Partition, plan: Plan, seed: int) -> Partition:
         if part.transform is not None:
             partition = part.transform(partition, plan.values, seed)
     return partition
-
-
-def describe_strategies() -> str:
-    """All strategies with their aliases, sources and parameters, as text for ``--help``.
-
-    Examples
-    --------
-    >>> describe_strategies().splitlines()[0]
-    'iid (homo, homogeneous, IidPartitioner): rows at random, sizes equal within 1'
-    """
-    lines = []
-    for strategy in STRATEGIES:
-        aliases = f" ({', '.join(strategy.aliases)})" if strategy.aliases else ""
-        lines += [f"{strategy.name}{aliases}: {strategy.summary}", f"    source: {strategy.source}"]
-        for p in strategy.parameters:
-            default = (
-                "" if p.default is None else f", default {str(p.default).lower() if p.kind == 'bool' else p.default}"
-            )
-            others = f" (also {', '.join(p.aliases)})" if p.aliases else ""
-            lines.append(f"    {p.name}{others}: {p.help}; {p.allowed}{default}")
-    return "\n".join(lines)
 
 
 def _find(name: str) -> tuple[Strategy, Values]:

@@ -139,9 +139,13 @@ def hash_of(paths: Sequence[str | Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in map(Path, paths):
-        for file in _data_files(path) if path.is_dir() else [path]:
-            name = file.relative_to(path).as_posix() if path.is_dir() else ""
-            digest.update(f"{name}\0{check_file(file)}\0".encode("utf-8", "surrogateescape"))
+        folder = path.is_dir()
+        for file in _data_files(path) if folder else [path]:
+            name = file.relative_to(path).as_posix() if folder else ""
+            size = (
+                check_file(file) if not folder or file.stat().st_size else 0
+            )  # one empty file does not spoil a folder
+            digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
             with file.open("rb") as stream:
                 while block := stream.read(_BLOCK):
                     digest.update(block)

@@ -40,8 +40,9 @@ def read_table(
     Parameters
     ----------
     source : one CSV, TSV, Parquet, Arrow or npz file; several files or a folder, one file a silo (its stem is the
-        party); a folder of images ``party/class/*.png`` (or ``class/*.png``, one party); an index file (``.json``); a pandas or polars frame; a dict of frames by party; a dict of arrays with
-        the keys of an npz; ``(x, y)`` or ``(x, y, party)``
+        party); a folder of images ``party/class/*.png`` (or ``class/*.png``, one party); an index file (``.json``); a
+        pandas or polars frame; a dict of frames by party; a dict of arrays with the keys of an npz; ``(x, y)`` or
+        ``(x, y, party)``
     label, party : columns, or members of an npz; with ``party``, several files are shards of one table
     drop : columns to leave out
     features : columns to use and no others, even such as look like an id; or a member of an npz

@@ -120,9 +120,9 @@ FEW = {
     "wide_mlp": (0.03, 4),
     "cnn": (0.1, 20),
     "vgg9": (0.03, 8),
-    "resnet18": (0.01, 4),
+    "resnet18": (0.001, 4),
     "resnet18_bn": (0.01, 4),
-    "resnet50": (0.01, 4),
+    "resnet50": (0.001, 4),
     "resnet50_bn": (0.01, 4),
 }
 """Learning rate and rounds."""

@@ -124,6 +124,7 @@ def test_a_sparse_table_is_taken_apart_and_put_together_again(monkeypatch: pytes
     assert whole.names == data.names
 
 
+@pytest.mark.slow
 def test_workers_train_sparse_tables_to_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splits, "DENSE_LIMIT", 100)
     data, how = prepare(partition()), Settings(rounds=2, local_epochs=1, batch_size=8)

@@ -8,7 +8,7 @@ import pytest
 
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Partition, make_partition
-from fedskew.profiles.simulate import describe_strategies, party_rows, simulate
+from fedskew.profiles.simulate import party_rows, simulate
 from fedskew.profiles.strategies import STRATEGIES, fcube
 
 

@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page under one heading: facts (term, value), lines of text, pictures, a list, short tables, code."""
+    """A part of the page under one heading; a fact is a term, its value and a remark, ``code`` a name and its text."""
 
     key: str
     title: str
@@ -88,7 +88,6 @@ def shown(value: Cell, kind: Kind) -> str:
     ...     shown(0.0761, "index"),
     ...     shown(0.742, "percent"),
     ...     shown(51920, "count"),
-    ...     shown(None, "index"),
     ...     shown(-1e-9, "index"),
     ... )
     ('0.076', '74.2', '51,920', '0.000')

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
+from fedskew.engine.algorithms import ALGORITHMS
 from fedskew.profiles.errors import FedskewError, choices
 
 FLOAT = 4  # bytes
@@ -34,41 +36,29 @@ class Cost:
     citation: str = "mcmahan2017fedavg"
 
 
+_EXTRAS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "fedprox": {"vectors": 2, "citation": "li2020fedprox"},
+        "scaffold": {
+            "vectors": 2,
+            "state": "a control variate, as large as the model",
+            "citation": "karimireddy2020scaffold",
+        },
+        "fednova": {"citation": "wang2020fednova"},
+        "fedavgm": {"citation": "hsu2019fedavgm"},
+        "fedadam": {"citation": "reddi2021adaptive"},
+        "fedyogi": {"citation": "reddi2021adaptive"},
+        "fedadagrad": {"citation": "reddi2021adaptive"},
+        "feddyn": {"vectors": 3, "state": "a gradient memory, as large as the model", "citation": "acar2021feddyn"},
+        "moon": {"passes": 2, "state": "its last model", "citation": "li2021moon"},
+        "fedbn": {"state": "its own BatchNorm layers (small)", "citation": "li2021fedbn"},
+    }
+)
 COSTS: Mapping[str, Cost] = MappingProxyType(
-    {
-        "fedavg": Cost(),
-        "fedprox": Cost(vectors=2, citation="li2020fedprox"),
-        "scaffold": Cost(
-            2, vectors=2, state="a control variate, as large as the model", copies=1, citation="karimireddy2020scaffold"
-        ),
-        "fednova": Cost(citation="wang2020fednova"),
-        "fedavgm": Cost(citation="hsu2019fedavgm"),
-        "fedadam": Cost(citation="reddi2021adaptive"),
-        "fedyogi": Cost(citation="reddi2021adaptive"),
-        "fedadagrad": Cost(citation="reddi2021adaptive"),
-        "feddyn": Cost(
-            vectors=3, state="a gradient memory, as large as the model", copies=1, citation="acar2021feddyn"
-        ),
-        "moon": Cost(passes=2, state="its last model", copies=1, citation="li2021moon"),
-        "fedbn": Cost(state="its own BatchNorm layers (small)", citation="li2021fedbn"),
-    }
+    {a.name: Cost(a.traffic, copies=a.client_state, **_EXTRAS.get(a.name, {})) for a in ALGORITHMS}
 )
-"""Facts of the published algorithms; ``NAME+wsm`` costs what NAME costs."""
-TITLES: Mapping[str, str] = MappingProxyType(
-    {
-        "fedavg": "FedAvg",
-        "fedprox": "FedProx",
-        "scaffold": "SCAFFOLD",
-        "fednova": "FedNova",
-        "fedavgm": "FedAvgM",
-        "fedadam": "FedAdam",
-        "fedyogi": "FedYogi",
-        "fedadagrad": "FedAdagrad",
-        "feddyn": "FedDyn",
-        "moon": "MOON",
-        "fedbn": "FedBN",
-    }
-)
+"""Facts of the published algorithms, traffic and state from the engine's; ``NAME+wsm`` costs what NAME costs."""
+TITLES: Mapping[str, str] = MappingProxyType({a.name: a.title for a in ALGORITHMS})
 """Names as the field writes them."""
 
 
@@ -113,7 +103,7 @@ def cost(algorithm: str) -> Cost:
     Examples
     --------
     >>> cost("scaffold").traffic, cost("fedavg+wsm").traffic
-    (2, 1.0)
+    (2.0, 1.0)
     """
     name = base_name(algorithm)
     if name not in COSTS:

@@ -72,7 +72,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def _repr_html_(self) -> str:
         from fedskew.profiles.drawing import card
 
-        return card(self.sentence, self.plot(), self.to_json())
+        return card(self.sentence, self.plot(), repr(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> "Recommendation":

@@ -4,6 +4,7 @@ The HTML is one file without JavaScript; its only unescaped parts are the pictur
 """
 
 import hashlib
+import json
 import platform
 from dataclasses import dataclass
 from importlib import metadata, resources
@@ -71,7 +72,8 @@ class Report:
     def to_json(self) -> str:
         """One JSON document with the keys ``profile``, ``recommendation``, ``validation``, as ``advise`` writes."""
         keys = {"profile": self.data, "recommendation": self.recommendation, "validation": self.validation}
-        return msgspec.json.format(msgspec.json.encode(keys), indent=2).decode()
+        written = b",".join(b'"%s":%s' % (name.encode(), _encoded(record)) for name, record in keys.items())
+        return msgspec.json.format(b"{" + written + b"}", indent=2).decode()
 
     def to_latex(self) -> str:
         """A booktabs table: mean ± standard deviation over seeds, best in bold; without a validation, the skews."""
@@ -112,12 +114,22 @@ class Report:
         rows = [] if self.validation is None else [(k, _plain(v)) for k, v in self.validation.settings.items()]
         records = {"profile": self.data, "recommendation": self.recommendation, "validation": self.validation}
         rows += [
-            (f"SHA-256 of the {name}", hashlib.sha256(msgspec.json.encode(record)).hexdigest())
+            (f"SHA-256 of the {name}", hashlib.sha256(_encoded(record)).hexdigest())
             for name, record in records.items()
             if record is not None
         ]
         rows += [("page written with", f"Python {platform.python_version()}, fedskew {_version('fedskew')}")]
         return (*rows, *((name, _version(name)) for name in LIBRARIES))
+
+
+def _encoded(record: Record | None) -> bytes:
+    """The record as it reads after one trip through JSON, so that it and its copy give the same bytes and hash."""
+    if record is None:
+        return b"null"
+    try:
+        return msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(record), type=type(record)))
+    except UnicodeEncodeError:  # a lone surrogate in a name: no UTF-8, but JSON can escape it
+        return json.dumps(msgspec.to_builtins(record)).encode()
 
 
 def _plain(value: Any) -> str:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.class_count import classes_per_party
 from fedskew.profiles.dirichlet import beta_estimate
-from fedskew.profiles.label import cell_sum, label_index
-from fedskew.profiles.null import chance_of
+from fedskew.profiles.label import label_chance, label_index
 
 Counts = NDArray[np.int64]
 
@@ -36,7 +35,7 @@ def false_alarms(sizes: Counts, classes: int, draws: int, seed: int) -> tuple[fl
     """
     rng = np.random.default_rng(seed)
     by_class = np.bincount(np.arange(int(sizes.sum())) % classes, minlength=classes)
-    law = chance_of(sizes, by_class, cell_sum(dealt(rng, sizes, by_class)), f"calibration {seed}")
+    law = label_chance(dealt(rng, sizes, by_class))
     alarms, total, reason = 0, 0.0, None
     for _ in range(draws):
         found = label_index(dealt(rng, sizes, by_class), law)

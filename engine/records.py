@@ -159,7 +159,7 @@ class Validation(_Record, frozen=True):
     def _repr_html_(self) -> str:
         from fedskew.profiles.drawing import card
 
-        return card(self.verdict.text, self.plot(), self.to_json())
+        return card(self.verdict.text, self.plot(), repr(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> "Validation":

@@ -43,19 +43,22 @@ class Groups:
     @classmethod
     def of(cls, counts: Counts, weight: Floats, used: NDArray[np.bool_]) -> "Groups":
         """Groups are rows of ``counts`` (G, C); ``weight`` (C,); only cells ``used`` (G, C) take part."""
-        rows = np.where(used, counts, 0).sum(axis=1)
+        everywhere = bool(used.all())
+        rows = (counts if everywhere else np.where(used, counts, 0)).sum(axis=1)
         keep = rows > 0
-        counts, used, rows = counts[keep], used[keep], rows[keep]
+        if not keep.all():
+            counts, used, rows = counts[keep], used[keep], rows[keep]
         weights, kind = np.unique(_three_digits(weight) if counts.size > COARSE_CELLS else weight, return_inverse=True)
         levels, place = _levels(counts)
-        times = np.bincount((place * len(weights) + kind)[used], minlength=1)
+        cell = place if len(weights) == 1 else place * len(weights) + kind
+        times = np.bincount(cell.ravel() if everywhere else cell[used], minlength=1)
         code = np.flatnonzero(times)
         return cls(
             value=levels[code // len(weights)],
             weight=weights[code % len(weights)],
             times=times[code].astype(np.float64),
             rows=rows.astype(np.float64),
-            total=used @ weight,
+            total=np.full(len(rows), weight.sum()) if everywhere else used @ weight,
         )
 
 

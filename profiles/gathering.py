@@ -106,7 +106,8 @@ def _is_of_images(folder: Path, options: Options) -> bool:
     """Whether a folder is one of images; where it holds tables as well, the modality decides."""
     if not holds_images(folder):
         return False
-    table = next((entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in SUFFIXES), None)
+    endings = SUFFIXES - {".txt"}  # a README beside images is no table
+    table = next((entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in endings), None)
     if table is None or options.modality is not None:
         return table is None or options.modality == "image"
     raise FedskewError(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.class_count import classes_per_party
 from fedskew.profiles.dirichlet import alpha_estimate, beta_estimate
 from fedskew.profiles.divergence import beyond_chance, entropy_bits, shares
+from fedskew.profiles.margins import sum_law
 from fedskew.profiles.null import Chance, Counts, Floats, chance_of, xlogx, xlogx_table
 from fedskew.profiles.partitions import Partition
 from fedskew.profiles.records import ClassesPerParty, Deviant, EntropyBits, LabelSkew
@@ -18,6 +19,7 @@ LEAST_ROOM = 0.05  # an index needs this share of min(H) above what chance gives
 NORMAL_95 = 1.959964
 SHARED_ROWS = 10  # two parties with so many rows of one class each always get an index
 SHOWN = 5
+MANY_CELLS = 2_500  # from here on the sum over cells is normal, and no table is drawn
 BLOCK_CELLS = 100_000  # so that the jackknife stays in cache
 
 
@@ -135,7 +137,7 @@ def label_index(counts: Counts, chance: Chance | None = None) -> LabelIndex:
     if table.shape[1] < 2:
         return LabelIndex(0.0, 1.0, None, "one_class")
     parts = _Sums.of(table)
-    law = chance or chance_of(table.sum(axis=1), table.sum(axis=0), cell_sum(table), "label index")
+    law = chance or label_chance(table)
     expected = parts.information(law.mean)
     p_value = law.p_value(parts.cells)
     room = parts.most - expected
@@ -177,6 +179,20 @@ def _sum_xlogx(table: Counts) -> float:
         return float(xlogx_table(len(times) - 1) @ times)
     values, times = np.unique(table, return_counts=True)
     return float(xlogx(values) @ times)
+
+
+def label_chance(table: Counts) -> Chance:
+    """The law of sum n ln n over tables with these margins: drawn, or by theory where cells are many.
+
+    Parameters
+    ----------
+    table : (P, K) int64 without empty parties or classes
+    """
+    by_party, by_class = table.sum(axis=1), table.sum(axis=0)
+    if table.size < MANY_CELLS:
+        return chance_of(by_party, by_class, cell_sum(table), "label index")
+    mean, spread = sum_law(by_party, by_class)
+    return Chance(mean, np.zeros(0), spread)
 
 
 def cell_sum(table: Counts) -> Callable[[Counts], Floats]:

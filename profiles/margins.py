@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NODES = 64  # distinct margins looked at one by one; beyond, a cubic spline over so many
-WIDTH = 12.0  # standard deviations of a cell on either side
+NODES = 32  # distinct margins looked at one by one; beyond, a cubic spline over so many
+WIDTH = 8.0  # standard deviations of a cell on either side
 TERMS = 4_000_000  # of one block of sums
 
 
@@ -63,7 +63,7 @@ def _by_expectation(a: Floats, b: Floats, n: int) -> tuple[Floats, Floats, Float
     out = np.zeros((3, len(a), len(b)))
     for i, one in enumerate(a):
         middle = one * b / n
-        reach = np.ceil(WIDTH * np.sqrt(middle) + 3 * WIDTH)
+        reach = np.ceil(WIDTH * np.sqrt(middle) + 5 * WIDTH)
         first = np.maximum(np.floor(middle - reach), 0)
         span = int((2 * reach).max()) + 1
         for at in range(0, len(b), max(1, TERMS // span)):
@@ -81,7 +81,7 @@ def _moments(x: Floats, a: float, b: Floats, n: int) -> Floats:
     possible = (x <= a) & (x <= b) & (x >= a + b - n)
     x1, x2, x3, x4 = (np.where(possible, y, 0.0) for y in (x, a - x, b - x, n - a - b + x))
     log = gammaln(a + 1) + gammaln(n - a + 1) + gammaln(b + 1) + gammaln(n - b + 1) - gammaln(n + 1)
-    weight = np.where(possible, np.exp(log - sum(gammaln(y + 1) for y in (x1, x2, x3, x4))), 0.0)
+    weight = np.exp(np.where(possible, log - sum(gammaln(y + 1) for y in (x1, x2, x3, x4)), -np.inf))
     middle = a * b / n
     poisson = np.exp(x * np.log(middle) - middle - gammaln(x + 1))
     centre = (poisson * value).sum(axis=1)

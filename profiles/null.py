@@ -12,9 +12,7 @@ from fedskew.profiles.keyed import generator
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-DRAWS = 9_999  # so that p = (1 + exceedances) / 10,000
-FEWEST = 8  # draws of the largest tables, judged by a t tail
-EXACT = 999  # from so many draws on, p is a count of exceedances; a t tail below
+DRAWS, LEAST_DRAWS = 9_999, 999  # so that p = (1 + exceedances) / 10,000, or / 1,000 where drawing is dear
 WORK_NS = 0.5e9  # nanoseconds of drawing a table may cost, by the costs below (measured, one core)
 CELL_NS, ROW_NS, EMPTY_NS = 200.0, 20.0, 4.0  # Patefield per cell; Boyett per row and per cell
 BLOCK_CELLS, CACHE_ROWS = 2_000_000, 2_000_000
@@ -22,50 +20,52 @@ BLOCK_CELLS, CACHE_ROWS = 2_000_000, 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """A statistic under chance: ``mean``, and ``draws`` (D,) the values it took, ascending."""
+    """A statistic under chance: ``mean``, and ``draws`` (D,) the values it took, ascending, or its ``spread``.
+
+    ``spread``, a standard deviation, stands for draws where the statistic is a sum of so many terms that it is normal.
+    """
 
     mean: float
     draws: Floats
+    spread: float | None = None
 
     def p_value(self, observed: float) -> float:
         """Chance of a value as large as the observed one, above 0 and at most 1.
 
-        With 999 draws or more: (1 + number of draws at or above) / (1 + D). With fewer: Student's t with D - 1 degrees
-        of freedom at (observed - mean) / (sd * sqrt(1 + 1/D)), the prediction of one more draw of a normal statistic;
-        such tables have over a thousand cells, so the statistic is a sum of very many terms.
+        From draws: (1 + number of draws at or above) / (1 + D). From a spread: the upper tail of the normal law.
 
         References
         ----------
-        Davison and Hinkley 1997, Bootstrap Methods and their Application, eq. 4.11 (the count);
-        Hahn 1969, J. Quality Technology 1, prediction interval of one further observation (the t tail).
+        Davison and Hinkley 1997, Bootstrap Methods and their Application, eq. 4.11 (the count).
 
         Examples
         --------
         >>> Chance(5.0, np.arange(999.0)).p_value(990)
         0.01
+        >>> round(Chance(5.0, np.zeros(0), 2.0).p_value(5 + 2 * 1.96), 3)
+        0.025
         """
         slack = 1e-9 * max(1.0, abs(observed))  # equal tables must tie in spite of rounding
-        if len(self.draws) >= EXACT:
+        if self.spread is None:
             above = len(self.draws) - int(np.searchsorted(self.draws, observed - slack))
             return (1 + above) / (1 + len(self.draws))
-        from scipy.special import stdtr
+        from scipy.special import ndtr
 
-        spread = float(self.draws.std(ddof=1)) * float(np.sqrt(1 + 1 / len(self.draws)))
-        if spread <= slack:
-            return 1.0 if observed <= self.mean + slack else 1 / (1 + len(self.draws))
-        return max(1e-300, float(stdtr(len(self.draws) - 1, -(observed - self.mean) / spread)))
+        if self.spread <= slack:
+            return 1.0 if observed <= self.mean + slack else 1e-300
+        return max(1e-300, float(ndtr((self.mean - observed) / self.spread)))
 
 
 def draws_for(rows: int, cells: int) -> int:
-    """How many tables to draw: 9,999 where that is cheap, fewer for large tables, at least 8; from sizes only.
+    """How many tables to draw: 9,999 where that is cheap, fewer for large tables, at least 999; from sizes only.
 
     Examples
     --------
     >>> draws_for(rows=200, cells=100), draws_for(rows=10**6, cells=10**7)
-    (9999, 8)
+    (9999, 999)
     """
     cost = min(CELL_NS * cells, ROW_NS * rows + EMPTY_NS * cells)
-    return int(np.clip(WORK_NS / max(cost, 1.0), FEWEST, DRAWS))
+    return int(np.clip(WORK_NS / max(cost, 1.0), LEAST_DRAWS, max(DRAWS, LEAST_DRAWS)))
 
 
 def chance_tables(by_party: Counts, by_class: Counts, draws: int, key: str) -> Iterator[Counts]:

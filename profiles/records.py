@@ -206,7 +206,7 @@ class Profile(_Record, frozen=True, kw_only=True):
         from fedskew.profiles.drawing import card
         from fedskew.profiles.plots import gauges_finding
 
-        return card(gauges_finding(self), self.plot(), self.to_json())
+        return card(gauges_finding(self), self.plot(), repr(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> "Profile":

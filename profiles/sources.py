@@ -142,9 +142,8 @@ def hash_of(paths: Sequence[str | Path]) -> str:
         folder = path.is_dir()
         for file in _data_files(path) if folder else [path]:
             name = file.relative_to(path).as_posix() if folder else ""
-            size = (
-                check_file(file) if not folder or file.stat().st_size else 0
-            )  # one empty file does not spoil a folder
+            empty = folder and not file.stat().st_size  # a reader may count it as bad; it does not spoil the folder
+            size = 0 if empty else check_file(file)
             digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
             with file.open("rb") as stream:
                 while block := stream.read(_BLOCK):

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator
 from fedskew.profiles.strategies import STRATEGIES
 from fedskew.profiles.strategies.base import Parameter, Strategy
 
-_PATTERNED = "noniid-#label2"
-
 
 def describe_strategies() -> str:
     """All strategies with their aliases, sources and parameters, as text for ``--list``.
@@ -66,8 +64,7 @@ def _default(parameter: Parameter) -> str:
 def _aliases(strategy: Strategy) -> list[str]:
     """Other names with what they imply, such as ``noniid-labeldir-code [balance=True]``."""
     implied = {alias: ", ".join(f"{k}={v}" for k, v in values.items()) for alias, values in strategy.aliases.items()}
-    numbered = [strategy.pattern_parameter and f"{_PATTERNED} [{strategy.pattern_parameter}=2]"]
-    return [f"{alias} [{what}]" if what else alias for alias, what in implied.items()] + [n for n in numbered if n]
+    return [f"{alias} [{what}]" if what else alias for alias, what in implied.items()]
 
 
 def _code(names: Iterable[str]) -> str:

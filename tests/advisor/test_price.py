@@ -114,11 +114,9 @@ def test_a_party_carries_eight_bytes_a_parameter_and_scaffold_twice() -> None:
     assert set(found.values()) == {8_000}
 
 
-def test_facts_agree_with_the_engines_algorithms() -> None:
+def test_every_algorithm_that_keeps_something_says_what() -> None:
     for algorithm in ALGORITHMS:
-        facts = cost(algorithm.name)
-        assert (facts.traffic, facts.copies) == (algorithm.traffic, algorithm.client_state), algorithm.name
-        assert TITLES[algorithm.name] == algorithm.title
+        assert bool(cost(algorithm.name).state) == bool(algorithm.client_state or algorithm.shared), algorithm.name
 
 
 def test_wsm_costs_what_its_base_costs() -> None:

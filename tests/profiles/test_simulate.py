@@ -1,6 +1,7 @@
 """From a name to a Partition: time, arguments, and the round trip to the profile."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Partition, make_partition
 from fedskew.profiles.simulate import party_rows, simulate
 from fedskew.profiles.strategies import STRATEGIES, fcube
+from fedskew.profiles.strategies.describe import describe_strategies, strategies_markdown
 
 
 def blobs(rows: int = 2_000, classes: int = 10, width: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -108,3 +110,13 @@ def test_two_halves_of_exactly_the_whole_work_at_any_concentration() -> None:
     for alpha in (0.1, 100):
         found = simulate((np.zeros((1_000, 1)), np.arange(1_000) % 10), "dirichlet", alpha=alpha, num_partitions=2)
         assert found.sizes.tolist() == [500, 500]
+
+
+def test_the_page_on_partitions_lists_what_the_tuple_holds() -> None:
+    page = Path(__file__).parents[2] / "docs" / "partitions.md"
+    written = page.read_text(encoding="utf-8")
+    assert strategies_markdown() in written, "run python docs/partitions.py"
+    for strategy in STRATEGIES:
+        assert f"| `{strategy.name}` | {strategy.summary} |" in written
+        assert all(f"| `{parameter.name}` |" in written for parameter in strategy.parameters)
+        assert all(f"`{alias}" in written for alias in strategy.aliases)

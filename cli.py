@@ -296,10 +296,11 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained HTML page from what profile, recommend, validate or advise wrote as JSON."""
-    from fedskew.advisor.delivery import read_whole, write_whole
+    from fedskew.advisor.delivery import read_whole
     from fedskew.advisor.reporting import read_report
+    from fedskew.profiles.atomic import write_atomically
 
-    write_whole(html, read_report(read_whole(source)).to_html())
+    write_atomically(html, read_report(read_whole(source)).to_html().encode())
     if not quiet:
         typer.echo(f"Report written to {html}")
 

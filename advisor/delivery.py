@@ -1,9 +1,7 @@
 """Where answers go: the terminal, a JSON file, and the live table while training runs."""
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,8 @@ from rich.live import Live
 
 from fedskew.advisor.terminal import Shown, progress_view, show
 from fedskew.engine import Estimate, Progress
-from fedskew.profiles import EnvironmentFaultError, FedskewError
+from fedskew.profiles import FedskewError
+from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.partitioning import Summary
 
 
@@ -75,30 +74,13 @@ def deliver(record: Shown, target: str | None, *, quiet: bool, html: Path | None
     elif target is not None:
         text = record.to_json() + "\n"
         json.loads(text)  # what cannot be read back is a bug here, not at the reader's
-        write_whole(Path(target), text)
+        write_atomically(Path(target), text.encode())
     if html is not None and not isinstance(record, Summary):
         from fedskew.advisor.reporting import report
 
-        write_whole(html, report(record).to_html())
+        write_atomically(html, report(record).to_html().encode())
     if not quiet:
         show(console(target), record)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all: temporary file beside it, fsync, rename."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another path") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise EnvironmentFaultError(f"cannot write {path}: {error.strerror}; choose another path") from error
 
 
 MOST_BYTES = 256_000_000

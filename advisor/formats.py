@@ -164,7 +164,7 @@ def latex_scores(found: Validation) -> str:
     for one in ranked(found):
         scores = ((one.accuracy.mean, deviation(one)), (one.balanced_accuracy.mean, None), (one.macro_f1, None))
         rows.append((algorithm_title(one.algorithm), scores))
-    best = [max((row[1][i][0] for row in rows if row[1][i][0] is not None), default=None) for i in range(3)]
+    best = [max((m for _, scores in rows if (m := scores[i][0]) is not None), default=None) for i in range(3)]
     lines = [
         " & ".join([latex_escaped(name), *(_score(*score, top) for score, top in zip(scores, best, strict=True))])
         + r" \\"

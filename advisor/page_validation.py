@@ -2,7 +2,7 @@
 
 import statistics
 
-from fedskew.advisor.page import Column, Picture, Section, Table
+from fedskew.advisor.page import Cell, Column, Picture, Section, Table
 from fedskew.engine import party_plots, plots
 from fedskew.engine.reading import algorithm_title, ranked
 from fedskew.engine.records import Candidate, Validation
@@ -77,7 +77,7 @@ def leaderboard(found: Validation) -> Table:
         Column("seconds", "number"),
         Column("note"),
     )
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in ranked(found):
         gap = gaps.get(one.algorithm)
         rows.append(

@@ -5,8 +5,9 @@ Each function returns a matplotlib Figure whose label (``get_label()``) is the f
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 
 from fedskew.advisor.recommendation import KIND_TITLES, Recommendation
 from fedskew.advisor.tree import LEAVES, QUESTIONS, ROOT, Step
@@ -18,6 +19,7 @@ from fedskew.profiles.drawing import (
     MUTED,
     PAPER,
     Plot,
+    Where,
     figure,
     margin,
     panel,
@@ -117,7 +119,7 @@ def _tree(advice: Recommendation) -> Plot:
     return Plot(0.55 + LINE * len(lines), lambda where: _draw_tree(where, lines, advice.algorithm), finding)
 
 
-def _draw_tree(where: FigureBase, lines: Sequence[Branch], algorithm: str) -> None:
+def _draw_tree(where: Where, lines: Sequence[Branch], algorithm: str) -> None:
     title(where, f"The path through the tree: {algorithm_title(algorithm)}")
     axes = panel(where, left=0.15, right=1.4, top=0.4, bottom=0.1)
     room = where.bbox.width / where.dpi - 0.25  # inches
@@ -136,7 +138,10 @@ def _draw_tree(where: FigureBase, lines: Sequence[Branch], algorithm: str) -> No
     for row, line in enumerate(lines):
         colour = ACCENT if line.lit else MUTED
         asked = line.lit and not line.result and line.text.rstrip().endswith("?")
-        how = {"color": INK if asked else colour, "weight": "bold" if line.lit and not asked else "normal"}
+        how: dict[str, Any] = {
+            "color": INK if asked else colour,
+            "weight": "bold" if line.lit and not asked else "normal",
+        }
         most = int((room - STEP * line.depth - 1.35 * bool(line.result)) / 0.068)
         write(axes, line.depth, row, shorten(line.text, most), **how)
         if line.result:
@@ -157,7 +162,7 @@ def _opinion(advice: Recommendation) -> Plot:
     return Plot(0.75 + 0.23 * len(found.candidates) + 0.25, lambda where: _draw_opinion(where, advice), finding)
 
 
-def _draw_opinion(where: FigureBase, advice: Recommendation) -> None:
+def _draw_opinion(where: Where, advice: Recommendation) -> None:
     title(where, "Expected gain over FedAvg in points, 95 %")
     shown = sorted(advice.second_opinion.candidates, key=lambda one: -one.expected_gain.mean)
     names = [algorithm_title(one.algorithm) for one in shown]

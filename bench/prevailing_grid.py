@@ -95,7 +95,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 def partitions(data: str, seeds: int, done: set[tuple[str, str, int]]) -> Iterator[tuple[str, int, Partition]]:
     """All partitions of one data set that are not done yet."""
     if data == "fcube":
-        yield from (("natural", seed, fcube(4000, 0, seed)) for seed in range(seeds) if (data, "natural", seed) not in done)
+        yield from (
+            ("natural", seed, fcube(4000, 0, seed)) for seed in range(seeds) if (data, "natural", seed) not in done
+        )
         return
     features, labels = load(data)
     classes = len(np.unique(labels))
@@ -140,11 +142,16 @@ def print_table(found: list[Found]) -> None:
         every[key] += len(group)
         right[key] += len(group) - sum(wrong.values())
         middle = " ".join(
-            f"{kind} {np.median(known):+.4f}" if (known := [s for g in group if (s := getattr(g, kind).skew) is not None]) else f"{kind} null"
+            f"{kind} {np.median(known):+.4f}"
+            if (known := [s for g in group if (s := getattr(g, kind).skew) is not None])
+            else f"{kind} null"
             for kind in ("label", "quantity", "feature", "concept")
         )
         mark = "ok  " if not wrong else "MISS"
-        print(f"{mark} {data:8s} {cell:34s} {len(group) - sum(wrong.values()):3d}/{len(group)}  {middle}  {dict(wrong) or ''}")
+        print(
+            f"{mark} {data:8s} {cell:34s} {len(group) - sum(wrong.values()):3d}/{len(group)}  {middle}",
+            dict(wrong) or "",
+        )
     for fitted in (True, False):
         for mixture in (False, True):
             if every[fitted, mixture]:

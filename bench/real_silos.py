@@ -26,9 +26,7 @@ REPEATS = ("year", "hour", "minute", "time_hour", "flight", "tailnum", "__index_
 def precincts() -> Partition:
     """Minneapolis stops: what is left is who was stopped; place, ids and what came of the stop are dropped."""
     drop = ("rownames", "idNum", "date", "citationIssued", "personSearch", "vehicleSearch", "MDC", "lat", "long")
-    return read_table(
-        DATA / "mplsstops.parquet", label="problem", party="policePrecinct", drop=(*drop, "neighborhood")
-    )
+    return read_table(DATA / "mplsstops.parquet", label="problem", party="policePrecinct", drop=(*drop, "neighborhood"))
 
 
 def flights(party: str) -> Partition:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 
 from fedskew.engine.reading import algorithm_title, readable_bytes, score_name, scored, with_parties
 from fedskew.engine.records import Candidate, Validation
@@ -18,6 +18,7 @@ from fedskew.profiles.drawing import (
     STRONG,
     WIDTH,
     Plot,
+    Where,
     figure,
     margin,
     panel,
@@ -56,7 +57,7 @@ def party_plot(found: Validation) -> Plot:
     return Plot(0.6 + ROW * len(shown) + 0.35, lambda where: _draw_parties(where, found, shown), finding)
 
 
-def _draw_parties(where: FigureBase, found: Validation, shown: Sequence[Candidate]) -> None:
+def _draw_parties(where: Where, found: Validation, shown: Sequence[Candidate]) -> None:
     title(where, f"{score_name(found)} in % of every party, the worst named")
     names = [algorithm_title(one.algorithm) for one in shown]
     axes = panel(where, left=margin(names), right=1.5, top=0.42, bottom=0.3, spines="b")
@@ -95,7 +96,7 @@ def cost_plot(found: Validation) -> Plot:
     return Plot(max(2.6, 0.8 + 0.2 * len(shown)), lambda where: _draw_costs(where, found, shown), finding)
 
 
-def _draw_costs(where: FigureBase, found: Validation, shown: Sequence[Candidate]) -> None:
+def _draw_costs(where: Where, found: Validation, shown: Sequence[Candidate]) -> None:
     title(where, f"{score_name(found)} in % against what a candidate costs")
     texts = [f"{i} {algorithm_title(one.algorithm)}" for i, one in enumerate(shown, 1)]
     names = margin(texts) + 0.1
@@ -144,9 +145,7 @@ def _number(axes: Axes, costs: Sequence[float], values: Sequence[float]) -> None
         write(axes, x, y, ",".join(map(str, numbers)), shift=(6, 0), fontsize=7)
 
 
-def _legend(
-    where: FigureBase, shown: Sequence[Candidate], texts: Sequence[str], recommended: str, width: float
-) -> None:
+def _legend(where: Where, shown: Sequence[Candidate], texts: Sequence[str], recommended: str, width: float) -> None:
     axes = panel(where, left=WIDTH - width, right=0.05, top=0.45, bottom=0.3)
     rows = max(len(shown), round((where.bbox.height / where.dpi - 0.75) / 0.19))
     axes.set(xlim=(0, 1), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fedskew.engine.party_plots import cost_plot, party_plot
@@ -32,6 +32,7 @@ from fedskew.profiles.drawing import (
     STRONG,
     WIDTH,
     Plot,
+    Where,
     figure,
     footnote,
     margin,
@@ -85,7 +86,7 @@ def _board(found: Validation) -> Plot:
     return Plot(height, lambda where: _draw_board(where, found, lines), finding)
 
 
-def _draw_board(where: FigureBase, found: Validation, lines: Sequence[tuple[str, Reference]]) -> None:
+def _draw_board(where: Where, found: Validation, lines: Sequence[tuple[str, Reference]]) -> None:
     title(where, f"{score_name(found)} in %, mean with its 95 % interval, a dot a seed")
     rows = [(algorithm_title(one.algorithm), one.accuracy, one) for one in ranked(found)]
     names = [name for name, _, _ in rows] + [name for name, _ in lines]
@@ -161,7 +162,7 @@ def _curves(found: Validation) -> Plot:
     return Plot(0.75 + 1.3 * rows, lambda where: _draw_curves(where, found, shown, settled), finding)
 
 
-def _draw_curves(where: FigureBase, found: Validation, shown: Sequence[Candidate], settled: int | None) -> None:
+def _draw_curves(where: Where, found: Validation, shown: Sequence[Candidate], settled: int | None) -> None:
     title(where, f"{score_name(found)} in % by round, mean and range over seeds")
     means = [100 * mean_curve(one.accuracy) for one in shown]
     low, high = float(min(mean.min() for mean in means)), float(max(mean.max() for mean in means))
@@ -183,8 +184,8 @@ def _draw_curves(where: FigureBase, found: Validation, shown: Sequence[Candidate
             axes.axvline(settled, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
         axes.set(xlim=(1, rounds), ylim=(low - 0.04 * (high - low) - 0.1, high + 0.08 * (high - low) + 0.1))
         axes.set_xticks([1, rounds])
-        axes.xaxis.get_majorticklabels()[0].set_ha("left")
-        axes.xaxis.get_majorticklabels()[-1].set_ha("right")
+        axes.xaxis.get_majorticklabels()[0].set_horizontalalignment("left")
+        axes.xaxis.get_majorticklabels()[-1].set_horizontalalignment("right")
         axes.set_yticks([low, high], [f"{low:.0f}", f"{high:.0f}"] if column == 0 else ["", ""])
         axes.tick_params(labelsize=7)
     if settled is not None:

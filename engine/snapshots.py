@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,34 +11,23 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from fedskew.engine.states import PartyStore, RunState
+from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import EnvironmentFaultError
 
 
 def write_blob(path: Path, content: bytes) -> str:
-    """Write a file by temporary name, fsync and rename; returns the SHA-256 of its content.
+    """Write a file whole or not at all; returns the SHA-256 of its content.
 
     Raises
     ------
     EnvironmentFaultError
         The disk is full or the folder cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
+        write_atomically(path, content)
+    except EnvironmentFaultError as error:
         raise EnvironmentFaultError(
-            f"cannot write {len(content):,} bytes to {path}: {error.strerror}; earlier rounds are kept, "
-            f"make room and run the same command again"
+            f"{error} ({len(content):,} bytes); earlier rounds are kept, make room and run the same command again"
         ) from error
     return hashlib.sha256(content).hexdigest()
 

@@ -67,7 +67,8 @@ def concept_skew(partition: Partition, *, sized: bool = True) -> ConceptSkew:
     Parameters
     ----------
     partition : dense or sparse table, or images
-    sized : also size what the first test does not find; else ``skew`` is null there (``not_sized``), at a third of the time
+    sized : also size what the first test does not find; else ``skew`` is null there (``not_sized``), at a
+        third of the time
 
     References
     ----------

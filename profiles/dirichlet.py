@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.null import Counts, Floats
 from fedskew.profiles.records import Estimate
+from fedskew.profiles.size_cap import CLOSED_CELLS, CLOSED_CHANCE, closed_cells, luck
 
 LEAST, MOST = 1e-3, 1e5  # strengths looked at; an estimate at either end is no estimate
 HALF_CHI2 = 1.920729  # half the 95 % point of chi-square with one degree of freedom
 AT_CHANCE = 2.705947  # half its 98 % point: without such a fall towards infinite strength there is no upper bound
 APART = 0.05  # (N beta + 1) / n_class above which the two readings cannot be told apart
 COARSE_CELLS = 200_000  # larger tables are fitted with counts and mixes rounded to three digits
-CLOSED_CELLS = 3  # fewer closed cells make a cap only by the stricter of the two chances
-CLOSED_CHANCE = (3e-4, 1e-6)  # how unlikely luck must be
 
 NEAR_IID = "as even as chance: the data give a lower bound only"
 DISJOINT = "each share lies with one holder: the data give an upper bound only"
@@ -248,40 +247,9 @@ def beta_estimate(counts: Counts, *, recognise_cap: bool = True) -> tuple[Estima
     number = int(closed.sum())
     if number and int(by_class[closed].max()) <= 1:
         fitted = strength_of(Groups.of(by_class, ones, ~closed))
-        if _luck(closed, by_class, fitted) < CLOSED_CHANCE[number < CLOSED_CELLS]:
+        if luck(closed, by_class, fitted) < CLOSED_CHANCE[number < CLOSED_CELLS]:
             return fitted, True
     return strength_of(Groups.of(by_class, ones, everywhere)), False if number >= CLOSED_CELLS else None
-
-
-def closed_cells(counts: Counts) -> NDArray[np.bool_]:
-    """Cells that NIID-Bench's size cap would have closed: parties at n/N rows or more before the class was dealt.
-
-    Parameters
-    ----------
-    counts : (P, K) int64, classes in their natural order
-
-    Returns
-    -------
-    (P, K) bool
-
-    Examples
-    --------
-    >>> closed_cells(np.array([[4, 0], [1, 3]])).tolist()
-    [[False, True], [False, False]]
-    """
-    before = np.cumsum(counts, axis=1) - counts
-    return np.asarray((before * len(counts) >= counts.sum()) & (counts.sum(axis=0) > 0))
-
-
-def _luck(closed: NDArray[np.bool_], by_class: Counts, fitted: Estimate) -> float:
-    """Chance that an uncapped Dirichlet leaves at most one row in each of these cells."""
-    from scipy.special import betainc
-
-    if fitted.estimate is None:
-        return 1.0
-    others = fitted.estimate * (by_class.shape[1] - 1)
-    one_row = np.minimum(1.0, 1.5 / np.maximum(by_class.sum(axis=1), 1.5))
-    return float(np.exp((closed.sum(axis=1) * np.log(betainc(fitted.estimate, others, one_row))).sum()))
 
 
 def alpha_estimate(counts: Counts) -> Estimate:

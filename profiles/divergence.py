@@ -9,6 +9,7 @@ from fedskew.profiles.null import Counts, Floats, chance_tables
 PAIR_CELLS = 2_000_000  # pairs x classes looked at in one table; beyond, a fixed sample of pairs
 CHANCE_CELLS = 20_000_000  # the same summed over the tables drawn for chance
 MOST_DRAWS = 200
+CACHE_CELLS = 100_000
 
 
 def shares(tables: Counts) -> Floats:
@@ -83,23 +84,20 @@ def _pair_divergence(tables: Counts, one: NDArray[np.int64], other: NDArray[np.i
 def to_the_others(table: Counts) -> Floats:
     """Jensen-Shannon divergence in bits, 0 to 1, of each party's mix to that of all other parties' rows, (P,).
 
-    Only cells with rows are visited: an empty cell adds half the others' share of its class. Every party and the
-    others together must have rows.
+    Every party and the others together must have rows.
 
     Examples
     --------
     >>> to_the_others(np.array([[3, 0], [0, 3]])).tolist()
     [1.0, 1.0]
     """
-    by_party, by_class = table.sum(axis=1), table.sum(axis=0)
-    party, label = np.nonzero(table)
-    n = table[party, label]
-    own = n / by_party[party]
-    other = (by_class[label] - n) / (by_class.sum() - by_party[party])
-    middle = (own + other) / 2
-    ratio = np.where(other > 0, other / middle, 1.0)
-    cell = own * np.log2(own / middle) + other * np.log2(ratio) - other
-    return np.asarray((1.0 + np.bincount(party, cell, minlength=len(table))) / 2)
+    by_class, out = table.sum(axis=0), np.zeros(len(table))
+    step = max(1, CACHE_CELLS // table.shape[1])
+    for at in range(0, len(table), step):
+        part = table[at : at + step]
+        own, other = shares(part), shares(by_class - part)
+        out[at : at + step] = entropy_bits((own + other) / 2) - (entropy_bits(own) + entropy_bits(other)) / 2
+    return out
 
 
 def beyond_chance(table: Counts) -> tuple[float | None, float | None, Floats]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure, SubFigure
 
 from fedskew.profiles.naming import printable, wide
 
@@ -52,18 +52,22 @@ _STYLE: dict[str, Any] = {
 _METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
+Where = Figure | SubFigure
+"""What a picture is drawn on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plot:
     """A picture before it is drawn: its height in inches, how to draw it, and the sentence that says what it shows."""
 
     height: float
-    draw: Callable[[FigureBase], None]
+    draw: Callable[[Where], None]
     finding: str
 
 
 def styled() -> AbstractContextManager[None]:
     """The settings in which every picture is drawn and written; the user's own stay untouched."""
-    return mpl.rc_context(_STYLE)
+    return mpl.rc_context(cast("Any", _STYLE))
 
 
 def figure(*plots: Plot) -> Figure:
@@ -91,7 +95,7 @@ def figure(*plots: Plot) -> Figure:
 
 
 def panel(
-    where: FigureBase,
+    where: Where,
     *,
     left: float,
     right: float = 0.1,
@@ -119,14 +123,14 @@ def write(axes: Axes, x: float, y: float, text: str, *, shift: tuple[float, floa
     axes.annotate(printable(text), (x, y), xytext=shift, textcoords="offset points", **style)
 
 
-def title(where: FigureBase, text: str) -> None:
+def title(where: Where, text: str) -> None:
     """A heading in the upper left corner."""
     width, height = where.bbox.width, where.bbox.height
     place = (0.02 * where.dpi / width, 1 - 0.08 * where.dpi / height)
     where.text(*place, text, fontsize=SIZE, color=INK, va="top", weight="bold", parse_math=False)
 
 
-def footnote(where: FigureBase, text: str) -> None:
+def footnote(where: Where, text: str) -> None:
     """A small line in the lower left corner."""
     place = (0.02 * where.dpi / where.bbox.width, 0.05 * where.dpi / where.bbox.height)
     where.text(*place, printable(text), fontsize=7.5, color=MUTED, va="bottom", parse_math=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 
 from fedskew.profiles.drawing import (
     ACCENT,
@@ -11,6 +11,7 @@ from fedskew.profiles.drawing import (
     PAPER,
     WASH,
     Plot,
+    Where,
     figure,
     margin,
     panel,
@@ -54,6 +55,7 @@ def party_plot(profile: Profile) -> Plot:
 
 def column_plot(profile: Profile) -> Plot:
     """The picture of :func:`feature_by_column` before it is drawn."""
+
     def size(shift: tuple[str, float | None, float | None]) -> float:
         return max(shift[1] or 0.0, shift[2] or 0.0)
 
@@ -69,7 +71,7 @@ def _ranking_height(rows: int, *, legend: bool = False) -> float:
     return 0.55 + 0.22 * legend + ROW * min(rows, RANKED) + 0.22 * (rows > RANKED)
 
 
-def _draw_ranking(where: FigureBase, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
+def _draw_ranking(where: Where, heading: str, rows: Sequence[tuple[str, float | None, float | None]]) -> None:
     """A dot a row, at most :data:`RANKED` rows; a second, open dot where there is a second value."""
     shown, rest = rows[:RANKED], rows[RANKED:]
     names = [shorten(name) for name, _, _ in shown]

@@ -1,4 +1,4 @@
-"""The sum of n ln n over a large table with both margins fixed: its mean exactly, its spread by theory, no table drawn."""
+"""The sum of n ln n over a large table with both margins fixed: mean and spread without drawing."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ def sum_law(by_party: Counts, by_class: Counts) -> tuple[float, float]:
 
     The mean is the sum of hypergeometric means. The variance is that of independent Poisson cells of mean
     :math:`\mu = ab/n` less what goes with the margins: with v the variance of x ln x, c its covariance with x,
-    :math:`\sum v - \sum_i (\sum_j c)^2/a_i - \sum_j (\sum_i c)^2/b_j + (\sum c)^2/n`, times (1 - 1/P)(1 - 1/K). It holds
-    for many cells, full or sparse; given the total, the row sums and the column sums of such a table are uncorrelated.
+    :math:`\sum v - \sum_i (\sum_j c)^2/a_i - \sum_j (\sum_i c)^2/b_j + (\sum c)^2/n`, times (1 - 1/P)(1 - 1/K). It
+    holds for many cells, full or sparse: given the total, row sums and column sums are
+    uncorrelated.
 
     Parameters
     ----------
@@ -25,8 +26,8 @@ def sum_law(by_party: Counts, by_class: Counts) -> tuple[float, float]:
 
     References
     ----------
-    Morris 1975, Central limit theorems for multinomial sums, https://doi.org/10.1214/aos/1176343006, theorem 5.1 and
-    its conditioning of Poisson variables on their sums.
+    Morris 1975, Central limit theorems for multinomial sums, https://doi.org/10.1214/aos/1176343006 (Poisson
+    variables conditioned on their sums).
 
     Examples
     --------

@@ -15,7 +15,8 @@ Floats = NDArray[np.float64]
 DRAWS, LEAST_DRAWS = 9_999, 999  # so that p = (1 + exceedances) / 10,000, or / 1,000 where drawing is dear
 WORK_NS = 0.5e9  # nanoseconds of drawing a table may cost, by the costs below (measured, one core)
 CELL_NS, ROW_NS, EMPTY_NS = 200.0, 20.0, 4.0  # Patefield per cell; Boyett per row and per cell
-BLOCK_CELLS, CACHE_ROWS = 2_000_000, 2_000_000
+SHUFFLE_NS = 60.0  # a row of a table too large for either
+BLOCK_CELLS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +103,18 @@ def chance_tables(by_party: Counts, by_class: Counts, draws: int, key: str) -> I
 
 
 def _dealt(by_party: Counts, by_class: Counts, rng: np.random.Generator) -> Counts:
-    """One table (1, P, K): the labels, shuffled, are dealt party by party, which stays in cache.
-
-    References
-    ----------
-    Rao 1961, Sankhya A 23; Sandelius 1962, J. Royal Statistical Society B 24 (shuffling by random buckets).
-    """
-    labels = np.repeat(np.arange(len(by_class), dtype=np.int32), by_class)
-    ends = np.array([len(labels)])
-    if len(labels) > CACHE_ROWS:
-        bucket = rng.integers(256, size=len(labels), dtype=np.uint8)
-        labels = labels[np.argsort(bucket, kind="stable")]
-        ends = np.cumsum(np.bincount(bucket, minlength=256))
-    for start, stop in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
-        rng.shuffle(labels[start:stop])
-    first = np.repeat(np.arange(len(by_party)) * len(by_class), by_party)
-    table = np.bincount(first + labels, minlength=len(by_party) * len(by_class))
-    return table.reshape(1, len(by_party), len(by_class))
+    """One table (1, P, K): the shuffled labels are dealt party by party; many rows are drawn as counts instead."""
+    parties, classes = len(by_party), len(by_class)
+    if SHUFFLE_NS * int(by_party.sum()) > CELL_NS * parties * classes:
+        left, table = by_class.copy(), np.empty((1, parties, classes), np.int64)
+        for party, rows in enumerate(by_party):
+            table[0, party] = rng.multivariate_hypergeometric(left, rows, method="marginals")
+            left -= table[0, party]
+        return table
+    labels = np.repeat(np.arange(classes, dtype=np.int32), by_class)
+    rng.shuffle(labels)
+    first = np.repeat(np.arange(parties) * classes, by_party)
+    return np.bincount(first + labels, minlength=parties * classes).reshape(1, parties, classes)
 
 
 def chance_of(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
@@ -22,6 +22,7 @@ from fedskew.profiles.drawing import (
     SMALL,
     WIDTH,
     Plot,
+    Where,
     figure,
     margin,
     panel,
@@ -92,7 +93,7 @@ def _skews(profile: Profile) -> tuple[tuple[str, LabelSkew | QuantitySkew | Feat
     )
 
 
-def _draw_gauges(where: FigureBase, profile: Profile) -> None:
+def _draw_gauges(where: Where, profile: Profile) -> None:
     axes = panel(where, left=0.85, right=1.25, top=0.62, bottom=0.12)
     title(where, "Skew beyond chance")
     axes.set(xlim=(0, 3), ylim=(4, 0), xticks=[], yticks=[])
@@ -159,7 +160,7 @@ def map_finding(profile: Profile) -> str:
     cells = profile.parties * profile.classes
     lonely = sum(sum(count > 0 for count in row) == 1 for row in profile.counts)
     text = f"{profile.parties:,} parties by {profile.classes:,} classes: {missing:,} of {cells:,} cells are empty"
-    text += f", {lonely} parties hold a single class" if lonely else ""
+    text += f", {lonely:,} {'party holds' if lonely == 1 else 'parties hold'} a single class" if lonely else ""
     if profile.label.most_deviant and profile.label.severity != "none":
         text += f"; farthest from the common mix is {shorten(profile.label.most_deviant[0].party)}"
     return text + "."
@@ -178,13 +179,15 @@ def _upright(names: Sequence[str]) -> bool:
     return max(margin([name]) for name in names) > 2.4 / len(names)
 
 
-def _class_names(axes: Axes, names: Sequence[str], y: float = -0.5) -> None:
+def _class_names(where: Where, axes: Axes, names: Sequence[str]) -> None:
+    """Name the columns of a map; where they stand too close for that, every second or third one."""
     turned = _upright(names)
-    for i, name in enumerate(names):
-        write(axes, i, y, name, shift=(0, 3), rotation=90 if turned else 0, ha="center", va="bottom", color=MUTED)
+    room = 72 * axes.bbox.width / where.dpi / len(names)  # points a column
+    for i in range(0, len(names), max(1, -int(-1.15 * SMALL // room)) if turned else 1):
+        write(axes, i, -0.5, names[i], shift=(0, 3), rotation=90 * turned, ha="center", va="bottom", color=MUTED)
 
 
-def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], names: list[str]) -> None:
+def _draw_map(where: Where, profile: Profile, shares: NDArray[np.float64], names: list[str]) -> None:
     parties = [shorten(name, 16) for name in profile.party_names]
     size = SMALL if len(parties) <= 30 else 7
     left = max(0.5, margin(parties, size))
@@ -193,7 +196,7 @@ def _draw_map(where: FigureBase, profile: Profile, shares: NDArray[np.float64], 
     axes = panel(where, left=left, right=1.5, top=0.35 + head, bottom=0.25)
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
     title(where, "Share of each party's rows by class")
-    _class_names(axes, names)
+    _class_names(where, axes, names)
     few = shares.size <= CELLS
     if few:
         _cells(axes, shares, numbers=shares.shape[1] <= 12)
@@ -232,14 +235,14 @@ def _box(x: float, y: float, share: float) -> Rectangle:
     return Rectangle((x, y), 0.96, 0.92, facecolor=ACCENT, alpha=round(0.08 + 0.9 * share, 2), linewidth=0)
 
 
-def _draw_many(where: FigureBase, shares: NDArray[np.float64], names: list[str]) -> None:
+def _draw_many(where: Where, shares: NDArray[np.float64], names: list[str]) -> None:
     head = _head(names)
     axes = panel(where, left=0.5, right=0.95, top=0.4 + head, bottom=0.3)
     title(where, "Share of each party's rows by class")
     most = _darkest(shares)
     image = axes.imshow(shares, cmap=_TINT, vmin=0, vmax=most, aspect="auto", interpolation="none")
     axes.set(xlim=(-0.5, len(names) - 0.5), xticks=[], yticks=[])
-    _class_names(axes, names)
+    _class_names(where, axes, names)
     axes.set_ylabel(f"{len(shares):,} parties, by their largest class", fontsize=SMALL, color=MUTED, labelpad=6)
     scale = panel(where, left=WIDTH - 0.7, right=0.55, top=0.4 + head, bottom=0.3)
     bar = axes.figure.colorbar(image, cax=scale, ticks=[0, most / 2, most])
@@ -261,7 +264,7 @@ def sizes_finding(profile: Profile) -> str:
     )
 
 
-def _draw_sizes(where: FigureBase, profile: Profile) -> None:
+def _draw_sizes(where: Where, profile: Profile) -> None:
     ranked = np.sort(np.fromiter(profile.quantity.sizes.values(), dtype=float))[::-1]
     axes = panel(where, left=0.7, right=0.2, top=0.35, bottom=0.45, spines="b")
     title(where, "Rows of each party, largest first")
@@ -272,5 +275,5 @@ def _draw_sizes(where: FigureBase, profile: Profile) -> None:
     axes.set(xlim=(0, len(ranked) - 1), ylim=(0, 1.06 * max(1, ranked[0])))
     axes.set_xticks([0, len(ranked) - 1], ["1st", f"{len(ranked):,}th"])
     axes.set_yticks([0, ranked[0]], ["0", f"{ranked[0]:,.0f}"])
-    axes.xaxis.get_majorticklabels()[0].set_ha("left")
-    axes.xaxis.get_majorticklabels()[-1].set_ha("right")
+    axes.xaxis.get_majorticklabels()[0].set_horizontalalignment("left")
+    axes.xaxis.get_majorticklabels()[-1].set_horizontalalignment("right")

@@ -224,7 +224,7 @@ def test_an_output_folder_that_does_not_exist_is_exit_code_3(stops, tmp_path):
     done = fedskew(
         "profile", stops, "--label", "problem", "--party", "precinct", "--quiet", "--json", tmp_path / "no" / "a.json"
     )
-    assert "cannot write" in one_line(done, 3)
+    assert "does not exist" in one_line(done, 3)
 
 
 def test_an_interrupted_write_leaves_no_half_file(stops, tmp_path):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.noticed import counted, some
-from fedskew.profiles.partitions import Finding
+from fedskew.profiles.partitions import Finding, ordered_names
 from fedskew.profiles.readers.base import MISSING_NAMES, Arrays, Options, Reader, check_file, check_memory
 from fedskew.profiles.readers.pixels import BadImageError, decode, decoding, read_header
 
@@ -179,7 +179,8 @@ def _read(root: Path, images: list[Parts]) -> tuple[list[int], NDArray[np.uint8]
         rows.append(row)
     _check_bad(root, bad, len(images))
     assert pixels is not None
-    return rows, pixels[: len(rows)], _findings(bad, changed, len(images))
+    parties = {name.partition("/")[0] for name in bad} if len(images[0]) == 3 else set()
+    return rows, pixels[: len(rows)], _findings(bad, changed, len(images), ordered_names(parties))
 
 
 def _survey(root: Path, images: list[Parts], bad: dict[str, str]) -> list[int]:
@@ -223,11 +224,11 @@ def _reasons(bad: dict[str, str]) -> str:
     return ", ".join(f"{name!r} ({reason})" for name, reason in sorted(bad.items())[:5]) + more
 
 
-def _findings(bad: dict[str, str], changed: Counter[str], total: int) -> list[Finding]:
+def _findings(bad: dict[str, str], changed: Counter[str], total: int, parties: tuple[str, ...]) -> list[Finding]:
     noticed = []
     if bad:
         text = f"{len(bad)} of {total} images cannot be read and were left out: {_reasons(bad)}"
-        noticed.append(Finding(code="bad_file", severity="mild", text=text, count=len(bad)))
+        noticed.append(Finding(code="bad_file", severity="mild", text=text, parties=parties, count=len(bad)))
     if changed:
         text = f"images converted to 8-bit grey or RGB: {counted(dict(changed))}"
         noticed.append(Finding(code="converted_images", severity="mild", text=text, count=changed.total()))

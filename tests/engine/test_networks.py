@@ -122,7 +122,7 @@ FEW = {
     "vgg9": (0.03, 8),
     "resnet18": (0.001, 4),
     "resnet18_bn": (0.01, 4),
-    "resnet50": (0.001, 4),
+    "resnet50": (0.0001, 4),
     "resnet50_bn": (0.01, 4),
 }
 """Learning rate and rounds."""
@@ -136,8 +136,8 @@ def test_every_network_learns_in_a_few_steps(name: str) -> None:
     A BatchNorm network is asked with the statistics of the batch: its running ones need hundreds of steps.
     """
     shape, classes = (3, 16, 16) if name in ("cnn", "vgg9") else (3, 8, 8), 2
-    x, y = pictures(shape, 32, classes)
-    silos = Federation(Data(x, y), np.asarray([0, 12, 32]), ("a", "b"), np.full((2, classes), 0.5))
+    x, y = pictures(shape, 16 if "50" in name else 32, classes)
+    silos = Federation(Data(x, y), np.asarray([0, len(x) // 2, len(x)]), ("a", "b"), np.full((2, classes), 0.5))
     lr, rounds = FEW[name]
     how = Settings(rounds=rounds, local_epochs=1, batch_size=8, lr=lr)
     run = begin(find_algorithm("fedavg"), {}, how, [0], federation=silos, model=ModelSpec(name, shape, classes))

@@ -10,11 +10,11 @@ from fedskew.profiles.dirichlet import (
     Groups,
     alpha_estimate,
     beta_estimate,
-    closed_cells,
     log_counts,
     log_shares,
     strength_of,
 )
+from fedskew.profiles.size_cap import closed_cells
 
 
 def _groups(table: np.ndarray) -> Groups:

@@ -143,4 +143,4 @@ def test_gaussian_noise_on_real_images_is_found_at_all_three_definitions(name: s
         noise = rng.standard_normal(images.shape, dtype=np.float32) * spread.astype(np.float32)[party][:, None, None]
         found = measured(make_partition(images + noise, labels, party))
         assert found.p_value < 0.001
-        assert found.skew > 0.003
+        assert found.severity != "none"

@@ -429,3 +429,65 @@ def test_the_index_and_the_silos_of_real_data_give_identical_profiles(data_file:
     )  # fmt: skip
     loaded, silos = load_index(tmp_path / "i.json"), read_table(tmp_path / "s", label="problem")
     assert profile(loaded).to_json() == profile(silos).to_json()
+
+
+@pytest.mark.parametrize("names", ["numbers", "names that are no file names"])
+def test_a_binary_column_that_a_strategy_splits_by_is_kept_in_index_and_silos(names: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    smoker = np.arange(ROWS) % 2
+    frame = pl.DataFrame({"smoker": smoker, "dose": rng.normal(size=ROWS), "sick": rng.integers(0, 2, ROWS)})
+    frame = frame.with_columns(city=pl.Series(np.array(["left/x", "right/x"])[smoker]))
+    frame.write_csv(tmp_path / "t.csv")
+    strategy, given = "covariate_quantile", {"num_partitions": "2", "feature": "smoker"}
+    if names != "numbers":
+        strategy, given = "class_lists", {"class_lists": '{"a/b": ["left/x"], "c": ["right/x"]}'}
+    label = "sick" if names == "numbers" else "city"
+    made = partition_source(
+        tmp_path / "t.csv", strategy, tmp_path / "i.json", write_silos=tmp_path / "s", reading={"label": label},
+        parameters=given,
+    )  # fmt: skip
+    loaded = load_index(tmp_path / "i.json")
+    options = dict(zip(made.silo_options[::2], made.silo_options[1::2], strict=True))
+    silos = read_table(tmp_path / "s", **{name.removeprefix("--"): value for name, value in options.items()})
+    assert ("--party" in options) == (names != "numbers")
+    assert "smoker" in {column.name for column in loaded.columns}
+    assert (loaded.counts > 0).any(axis=1).all()
+    same(loaded, silos)
+    for found in (loaded, silos):
+        assert not [f for f in found.findings if f.code == "names_the_party"]
+
+
+def test_a_column_that_names_natural_parties_is_left_out_in_index_and_silos(csv: Path, tmp_path: Path) -> None:
+    frame = pl.read_csv(csv).with_columns(number=pl.col("site").str.slice(-1))
+    frame.write_csv(csv)
+    partition_source(
+        csv, "natural", tmp_path / "i.json", write_silos=tmp_path / "s", reading={"label": "sick"},
+        parameters={"column": "site"},
+    )  # fmt: skip
+    loaded, silos = load_index(tmp_path / "i.json"), read_table(tmp_path / "s", label="sick")
+    same(loaded, silos)
+    for found in (loaded, silos):
+        assert "number" not in {column.name for column in found.columns}
+        assert [f.count for f in found.findings if f.code == "names_the_party"] == [1]
+
+
+def test_silo_files_of_a_strategy_split_by_another_column_leave_out_what_names_it(csv: Path, tmp_path: Path) -> None:
+    frame = pl.read_csv(csv).with_columns(number=pl.col("site").str.slice(-1))
+    frame.write_csv(csv)
+    partition_source(
+        csv, "iid", tmp_path / "i.json", write_silos=tmp_path / "s", reading={"label": "sick"},
+        parameters={"num_partitions": 3},
+    )  # fmt: skip
+    found = read_table(tmp_path / "s", label="sick", party="site")
+    assert found.parties == 6
+    assert "number" not in {column.name for column in found.columns}
+
+
+def test_a_silo_file_may_be_called_nan(csv: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    for name in ("nan", "null", "10"):
+        (tmp_path / "s" / f"{name}.csv").write_bytes(csv.read_bytes())
+    made = partition_source(tmp_path / "s", "natural", tmp_path / "i.json", reading={"label": "sick"})
+    labelled = ROWS - 6
+    assert made.sizes == {"10": labelled, "nan": labelled, "null": labelled}
+    assert load_index(tmp_path / "i.json").party_names == ("10", "nan", "null")

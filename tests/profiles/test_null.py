@@ -46,7 +46,7 @@ def test_p_value_agrees_with_fishers_exact_test() -> None:
 
 def test_margins_are_kept_in_every_way_of_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, columns = np.array([30, 3, 50]), np.array([40, 1, 22, 20])
-    for limits in ({}, {"CELL_NS": 0.0}, {"BLOCK_CELLS": 1}, {"BLOCK_CELLS": 1, "CACHE_ROWS": 10}):
+    for limits in ({}, {"CELL_NS": 0.0}, {"BLOCK_CELLS": 1}, {"BLOCK_CELLS": 1, "SHUFFLE_NS": 1e9}):
         for name, value in limits.items():
             monkeypatch.setattr(null, name, value)
         tables = np.concatenate(list(chance_tables(rows, columns, 40, "test")))
@@ -55,12 +55,12 @@ def test_margins_are_kept_in_every_way_of_drawing(monkeypatch: pytest.MonkeyPatc
         assert (tables.sum(axis=1) == columns).all()
 
 
-@pytest.mark.parametrize("cache_rows", [10, 10_000])
+@pytest.mark.parametrize("shuffle_ns", [0.0, 1e9])
 def test_dealing_large_tables_has_the_hypergeometric_mean_and_variance(
-    cache_rows: int, monkeypatch: pytest.MonkeyPatch
+    shuffle_ns: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(null, "BLOCK_CELLS", 1)
-    monkeypatch.setattr(null, "CACHE_ROWS", cache_rows)
+    monkeypatch.setattr(null, "SHUFFLE_NS", shuffle_ns)
     rows, columns = np.array([30, 20, 50]), np.array([40, 60])
     first = np.concatenate(list(chance_tables(rows, columns, 1000, "test")))[:, 0, 0]
     assert first.mean() == pytest.approx(12.0, abs=4 * np.sqrt(5.09 / 1000))
@@ -79,21 +79,11 @@ def test_same_margins_same_bytes() -> None:
     assert first.draws.tobytes() == second.draws.tobytes()
 
 
-def test_few_draws_give_a_calibrated_p_value_of_a_normal_statistic() -> None:
-    rng = np.random.default_rng(1)
-    p = [
-        Chance(float(d.mean()), np.sort(d)).p_value(x)
-        for d, x in ((rng.normal(size=8), rng.normal()) for _ in range(4000))
-    ]
-    for level in (0.01, 0.05, 0.5):
-        assert np.mean(np.array(p) < level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 4000))
-
-
 def test_a_statistic_that_cannot_vary_is_never_significant() -> None:
-    assert Chance(3.0, np.full(8, 3.0)).p_value(3.0) == 1.0
+    assert Chance(3.0, np.zeros(0), 0.0).p_value(3.0) == 1.0
     assert Chance(3.0, np.full(9999, 3.0)).p_value(3.0) == 1.0
 
 
 def test_draws_depend_on_sizes_only_and_stay_within_bounds() -> None:
     assert draws_for(200, 100) == 9999
-    assert draws_for(10**9, 10**8) == 8
+    assert draws_for(10**9, 10**8) == 999

@@ -98,7 +98,7 @@ def test_concept_shift_hides_the_feature_skew_it_causes_unless_that_is_graded_hi
 
 
 def test_an_index_at_its_floor_is_the_weakest_call_and_gives_the_runner_up() -> None:
-    found = _named(label=0.3, feature=0.0031)
+    found = _named(label=0.3, feature=0.00062)
     assert (found.kind, found.runner_up) == ("mixed", "label_dirichlet")
     assert found.confidence < 0.8
     assert _named(quantity=0.049).runner_up == "quantity"

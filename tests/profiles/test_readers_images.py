@@ -210,7 +210,7 @@ def test_images_beyond_the_memory_are_refused_before_they_are_decoded(
     (b"", "the file is empty"),
     (b"not an image", "no PNG, JPEG, BMP or WebP"),
     (b"GIF89a\x01\x00\x01\x00\x00\x00\x00;", "no PNG, JPEG, BMP or WebP"),
-    (png(8, 10, bytes(range(90)))[:80], "truncated"),
+    (png(8, 10, bytes(range(90)))[:80], "image file"),
 ])  # fmt: skip
 def test_up_to_one_bad_file_in_a_hundred_is_left_out_counted_and_named(
     content: bytes, reason: str, tmp_path: Path
@@ -231,6 +231,15 @@ def test_up_to_one_bad_file_in_a_hundred_is_left_out_counted_and_named(
     (tmp_path / "r" / "b" / "1.png").write_bytes(content)
     with pytest.raises(FedskewError, match=r"2 of 100 images cannot be read, and 1 in 100 is allowed: 'a/broken.png'"):
         read_images(tmp_path / "r", Options())
+
+
+def test_the_party_of_a_bad_file_is_named(silos: Path) -> None:
+    for party in ("10", "north"):
+        for i in range(100):
+            save(silos / party / "cat" / f"more{i}.png")
+    (silos / "north" / "dog" / "bad.png").write_bytes(b"?")
+    (finding,) = read_table(silos).findings
+    assert (finding.code, finding.parties, finding.count) == ("bad_file", ("north",), 1)
 
 
 def test_images_of_formats_that_are_not_read_count_as_bad(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit test-browser clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -18,6 +18,14 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+test-browser: $(VENV)/.dev tests/browser/node_modules/.done ## look at report pages in chromium: axe, requests, payloads
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+
+tests/browser/node_modules/.done: tests/browser/package.json
+	npm install --prefix tests/browser --no-audit --no-fund --no-package-lock --silent
+	touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -29,7 +29,9 @@ DATA, GOAL, RUN, OUT = "The data", "What you can and want", "The training", "Out
 Sources = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="SOURCE...", show_default=False, help="A CSV, TSV, Parquet, Arrow or npz file; silo files; a folder."
+        metavar="SOURCE...",
+        show_default=False,
+        help="A CSV, TSV, Parquet, Arrow or npz file; silo files; a folder of them or of images.",
     ),
 ]
 Label = Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=DATA)]
@@ -277,6 +279,7 @@ def advise(
         training["algorithms"] = DEMO_ALGORITHMS
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
+    _check_outputs(options)
     partition = demo_partition() if demo else _read(source, options)
     with watching(json_, quiet=quiet) as watchers:
         found = advise_on(
@@ -441,6 +444,7 @@ READING = ("label", "party", "test", "task", "modality", "delimiter", "encoding"
 def _read(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition":
     from fedskew.profiles import read_table
 
+    _check_outputs(options)
     if not source:
         raise _wrong("no SOURCE given: name a file, silo files or a folder (or use `fedskew advise --demo`)")
     return read_table(source[0] if len(source) == 1 else source, **_reading(options))
@@ -467,6 +471,16 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
         if options[name] is not None:
             how[name] = tuple(_split(options[name]))
     return how
+
+
+def _check_outputs(options: Mapping[str, Any]) -> None:
+    """Refuse a place that cannot be written to before any work is done."""
+    from fedskew.profiles.atomic import check_output
+
+    for name in ("json_", "html"):
+        path = options.get(name)
+        if path is not None and path != "-":
+            check_output(Path(path))
 
 
 def _split(text: str) -> list[str]:

@@ -42,7 +42,7 @@ def estimate(trials: Sequence[Trial], data: Prepared, jobs: int, *, tuning: bool
     """
     steps = sum(lane_steps(trial, data) for trial in trials)
     if tuning:
-        share = SEEDS * sum(count / part for part, count in RUNGS) * 2  # two stages
+        share = SEEDS * sum(count / part for rungs in RUNGS for part, count in rungs)
         steps += sum(int(lane_steps(t, data) * share / len(t.seeds)) for t in trials if t.role == "candidate")
     first = trials[0]
     one_round = msgspec.structs.replace(first.settings, rounds=1, local_epochs=1)

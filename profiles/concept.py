@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.between import tail
 from fedskew.profiles.encoding import encode
 from fedskew.profiles.feature import unidentified
-from fedskew.profiles.kernel import Projection, projection, random_features
+from fedskew.profiles.kernel import NARROW, Projection, projection, random_features
 from fedskew.profiles.keyed import generator
 from fedskew.profiles.logistic import cross_fitted, fitted, log_softmax
 from fedskew.profiles.partitions import Partition
@@ -60,7 +60,8 @@ def concept_skew(partition: Partition, *, sized: bool = True) -> ConceptSkew:
     ``skew`` is the share of the pooled model's remaining log loss that a party's own map saves over a party's own
     class offsets, on rows neither was fitted to: 0 or slightly below by chance, at most 1. With a wrong pooled model
     under covariate shift it may be positive; its p-value then is not small. At most 12,000 rows (chosen by a hash of
-    the row) of the 20 largest parties with at least 20 rows enter. Null (``reason``): ``one_class``;
+    the row) of the 20 largest parties with at least 20 rows enter. A party of one class is compared with nothing: its
+    class offset says all. Null (``reason``): ``one_class`` in the pool or in every party;
     ``no_shared_class`` and ``too_few_rows`` as for feature skew; ``no_overlap`` where no party has a quarter of its
     rows in a region of x that others share.
 
@@ -88,6 +89,8 @@ def concept_skew(partition: Partition, *, sized: bool = True) -> ConceptSkew:
     reason = unidentified(partition) or ("one_class" if np.count_nonzero(partition.counts.sum(axis=0)) < 2 else None)
     if reason is None and (sample is None or len(np.unique(sample.labels)) < 2):
         reason = "too_few_rows"
+    if reason is None and sample is not None and not _mixed(sample).any():
+        reason = "one_class"
     if reason is not None or sample is None:
         return ConceptSkew(skew=None, p_value=None, severity="none", reason=reason)
     pooled = cross_fitted(sample.features, sample.labels, sample.classes, sample.fold)
@@ -135,6 +138,8 @@ def _sample(partition: Partition) -> _Sample | None:
 def _features(partition: Partition, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], Vector]:
     """Random features, summaries of the row and, for few columns, finer ones; and the principal components."""
     by = projection(partition)
+    if partition.modality == "tabular":
+        by = Projection(by.how, by.frequencies / np.float32(NARROW))  # labels change more slowly in x than noise does
     part = partition.features[rows]
     wide = random_features(part, by)
     scaled = encode(part, by.how)
@@ -168,12 +173,19 @@ def _party_tests(sample: _Sample, pooled: Vector) -> Vector:
     odds = cross_fitted(additive, sample.party, len(sample.names), sample.fold)
     scores = _scores(sample, pooled, hot)
     found = np.full(len(sample.names), np.nan)
-    for party in range(len(sample.names)):
+    for party in np.flatnonzero(_mixed(sample)):
         rest = np.log(np.maximum(-np.expm1(odds[:, party]), 1e-12))
         p_value = _one_test(sample, scores, (sample.party == party).astype(np.float64), odds[:, party] - rest)
         if p_value is not None:
             found[party] = p_value
     return found
+
+
+def _mixed(sample: _Sample) -> NDArray[np.bool_]:
+    """Which parties hold two classes or more: of others their class offset says all there is, and nothing is left."""
+    seen = np.zeros((len(sample.names), sample.classes), np.bool_)
+    seen[sample.party, sample.labels] = True
+    return np.asarray(seen.sum(axis=1) >= 2)
 
 
 def _gain_tests(sample: _Sample, loss: Vector) -> Vector:
@@ -266,7 +278,7 @@ def _losses(sample: _Sample, pooled: Vector) -> Vector:
             seen, tried = (sample.fold == fold) & (part != held), (sample.fold == fold) & (part == held)
             given = np.zeros_like(pooled)
             given[seen | tried] = _mapped(sample, basis, pooled, seen, seen | tried, 1.0)
-            for party in range(len(sample.names)):
+            for party in np.flatnonzero(_mixed(sample)):
                 own = sample.party == party
                 if (seen & own).sum() >= FEWEST_ROWS // 3 and (tried & own).any():
                     rows = np.flatnonzero(tried & own)

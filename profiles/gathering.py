@@ -16,7 +16,7 @@ from fedskew.profiles.readers import READERS
 from fedskew.profiles.readers.base import Arrays, Loaded, Options, Table, check_file
 from fedskew.profiles.readers.folder import list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
-from fedskew.profiles.readers.images import IMAGES, holds_images
+from fedskew.profiles.readers.images import ENDINGS, IMAGES, holds_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,6 +125,8 @@ def read_file(path: Path, options: Options) -> Loaded:
     for reader in READERS:
         if suffix in reader.suffixes:
             return reader.read(path, options)
+    if suffix in ENDINGS:
+        raise FedskewError(f"{path}: is one image; give the folder that holds class/*.png or party/class/*.png")
     endings = ", ".join(sorted(SUFFIXES))
     raise FedskewError(f"{path}: unknown kind of file; endings that are read: {endings} (or give --delimiter for text)")
 

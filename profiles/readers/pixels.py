@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 if TYPE_CHECKING:
-    from PIL import Image
+    from PIL import Image, ImageFile
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 """What is decoded, by content and whatever the file is called; no other decoder of Pillow ever sees a byte."""
@@ -102,14 +102,14 @@ def decode(path: Path) -> tuple[NDArray[np.uint8], str | None]:
 
 
 @contextmanager
-def _opened(path: Path) -> "Iterator[Image.Image]":
-    from PIL import Image
+def _opened(path: Path) -> "Iterator[ImageFile.ImageFile]":
+    from PIL import Image, UnidentifiedImageError
 
     try:
         image = Image.open(path, formats=FORMATS)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise _too_large(path, "too many") from None
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise BadImageError("no PNG, JPEG, BMP or WebP") from None
     except BROKEN as fault:
         raise BadImageError(_reason(fault)) from None

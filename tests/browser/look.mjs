@@ -9,7 +9,7 @@ const require = createRequire(import.meta.url);
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const [out, ...pages] = process.argv.slice(2);
-const widths = (process.env.WIDTHS ?? "375,1280,2560").split(",").map(Number);
+const widths = (process.env.WIDTHS ?? "375,1280,2560").split(",").filter(Boolean).map(Number);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu"],
@@ -19,7 +19,7 @@ async function look(path) {
   const address = pathToFileURL(resolve(path)).href;
   const name = basename(path, ".html");
   const found = { page: basename(path), requests: [], dialogs: [], errors: [], violations: [], overflow: [] };
-  for (const scheme of ["light", "dark"]) {
+  for (const scheme of widths.length ? ["light", "dark"] : []) {
     // bypassCSP lets axe in, nothing else: the page itself is read once more below with its policy in force.
     const context = await browser.newContext({ colorScheme: scheme, bypassCSP: true });
     const page = await context.newPage();

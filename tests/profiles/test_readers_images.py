@@ -428,8 +428,9 @@ def test_index_and_silos_of_images_give_the_same_partition(
     recorded = read_index(index)
     assert sorted(row for rows in recorded.parties.values() for row in rows) == list(range(60))
     by_index = read_table(index)
-    options: dict[str, Any] = dict(zip(made.silo_options[::2], made.silo_options[1::2], strict=True))
-    by_silos = read_table(written, **{name.removeprefix("--"): value for name, value in options.items()})
+    words = (word.removeprefix("--") for word in made.silo_options)
+    options: dict[str, Any] = dict(zip(words, words, strict=True))
+    by_silos = read_table(written, **options)
     assert by_index.modality == by_silos.modality == "image"
     np.testing.assert_array_equal(by_index.features, by_silos.features)
     assert by_index.features.dtype == by_silos.features.dtype

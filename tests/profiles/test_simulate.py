@@ -46,6 +46,23 @@ def test_the_profile_of_a_simulated_partition_names_its_strategy(
         assert found.label.beta.lower <= 0.5 <= found.label.beta.upper
     if name.startswith("noniid-#label"):
         assert found.label.classes_per_party.k == int(name[-1])
+    if name == "iid-diff-quantity":
+        assert found.quantity.beta.lower is not None
+        assert found.quantity.beta.upper is not None
+        assert found.quantity.beta.lower <= 0.5 <= found.quantity.beta.upper
+
+
+@pytest.mark.slow
+def test_the_profile_finds_hsus_concentration_until_classes_are_used_up() -> None:
+    from fedskew.profiles.label import label_skew
+
+    for seed in range(4):
+        whole = simulate(blobs(20_000), "hsu", alpha=0.3, num_partitions=100, seed=seed)
+        early = whole.party < 10  # the last parties take what is left, whatever their mix
+        alpha = label_skew(make_partition(whole.features[early], whole.labels[early], whole.party[early])).alpha
+        assert alpha.lower is not None
+        assert alpha.upper is not None
+        assert alpha.lower <= 0.3 * 10 <= alpha.upper  # Dir(0.3) for each of ten classes
 
 
 @pytest.mark.slow

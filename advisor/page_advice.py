@@ -112,8 +112,8 @@ def method_section(profile: Profile | None, advice: Recommendation | None, *, va
         text.append(
             "Every skew index is corrected for chance: (found - expected by chance) / (most possible - expected by "
             "chance). Label skew is mutual information of label and party, quantity skew a Gini, feature skew the "
-            "share of kernel variance between parties within classes, concept shift what parties gain by recalibrating a "
-            "pooled model."
+            "share of kernel variance between parties within classes, concept shift what parties gain by recalibrating "
+            "a pooled model."
         )
     if advice is not None:
         text.append(

@@ -124,7 +124,7 @@ def main() -> None:
     options = parser.parse_args()
 
     def seeds(rows: int, classes: int) -> range:
-        draws = int(np.clip(options.rows / (rows + 50 * classes), min(20, options.draws), options.draws))
+        draws = int(np.clip(options.rows / (rows + 50 * classes), min(5, options.draws), options.draws))
         return range(options.first, options.first + draws)
 
     if options.only != "concept":
@@ -134,7 +134,7 @@ def main() -> None:
                     name = f"{parties} parties x {classes} classes x {rows}"
                     feature_line(name, dealt([rows] * parties, classes), seeds(parties * rows, classes))
         for name, sizes in SIZES.items():
-            feature_line(name, dealt(sizes, 10), seeds(sum(sizes), 10))
+            feature_line(name, dealt(sizes, 10), seeds(sum(sizes) // 20, 10))
         for kind in ("label", "quantity"):
             feature_line(f"{kind} skew, 10 x 10 x 500", skewed(kind, 10, 10, 500), seeds(5000, 10))
     if options.only != "feature":

@@ -16,7 +16,7 @@ from fedskew.profiles.readers import READERS
 from fedskew.profiles.readers.base import Arrays, Loaded, Options, Table, check_file
 from fedskew.profiles.readers.folder import list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
-from fedskew.profiles.readers.images import ENDINGS, IMAGES, holds_images
+from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,7 +88,7 @@ def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding
     findings: tuple[Finding, ...] = ()
     single = len(paths) == 1 and not paths[0].is_dir()
     if len(paths) == 1 and paths[0].is_dir():
-        if _is_of_images(paths[0], options):
+        if is_of_images(paths[0], options, SUFFIXES):
             images = IMAGES.read(paths[0], options)
             return [(None, images)], images.findings
         paths, findings = list_silos(paths[0], SUFFIXES)
@@ -100,20 +100,6 @@ def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding
     loaded = [read_file(path, options) for path in paths]
     findings += tuple(finding for data in loaded for finding in data.findings)
     return [(None if single else stem, data) for stem, data in zip(names, loaded, strict=True)], findings
-
-
-def _is_of_images(folder: Path, options: Options) -> bool:
-    """Whether a folder is one of images; where it holds tables as well, the modality decides."""
-    if not holds_images(folder):
-        return False
-    endings = SUFFIXES - {".txt"}  # a README beside images is no table
-    table = next((entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in endings), None)
-    if table is None or options.modality is not None:
-        return table is None or options.modality == "image"
-    raise FedskewError(
-        f"{folder}: holds both {table.name} and folders of images; say which are the data with "
-        "--modality image or tabular"
-    )
 
 
 def read_file(path: Path, options: Options) -> Loaded:

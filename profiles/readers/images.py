@@ -43,6 +43,26 @@ def holds_images(root: Path) -> bool:
         return False
 
 
+def is_of_images(folder: Path, options: Options, tables: frozenset[str]) -> bool:
+    """Whether a folder is one of images; where it holds tables as well, the modality decides.
+
+    Raises
+    ------
+    FedskewError
+        It holds both, and no modality was given; ``tables`` are the endings of the tables.
+    """
+    if not holds_images(folder):
+        return False
+    endings = tables - {".txt"}  # a README beside images is no table
+    table = next((entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in endings), None)
+    if table is None or options.modality is not None:
+        return table is None or options.modality == "image"
+    raise FedskewError(
+        f"{folder}: holds both {table.name} and folders of images; say which are the data with "
+        "--modality image or tabular"
+    )
+
+
 def read_images(root: Path, options: Options) -> Arrays:
     """Read a folder of images; rows are in the order of the sorted paths, one row an image.
 

@@ -30,9 +30,8 @@ def strategies_markdown() -> str:
 
     Examples
     --------
-    >>> strategies_markdown().splitlines()[2]
-    '| `iid` | rows at random, sizes equal within 1 | `homo`, `homogeneous`, `IidPartitioner` | \
-`num_partitions` | NIID-Bench homo; flwr-datasets IidPartitioner |'
+    >>> strategies_markdown().splitlines()[2][:85]
+    '| `iid` | rows at random, sizes equal within 1 | `homo`, `homogeneous`, `IidPartitioner` '
     """
     lines = ["| strategy | what it does | also called | parameters | source |", "|---|---|---|---|---|"]
     for strategy in STRATEGIES:

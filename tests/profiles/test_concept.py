@@ -73,6 +73,22 @@ def test_parties_without_common_ground_have_no_index() -> None:
     assert found.reason == "no_overlap"
 
 
+def test_parties_of_one_class_each_can_show_no_concept_shift() -> None:
+    x, labels = blobs(7)
+    party = 2 * labels + np.arange(2000) % 2
+    found = measured(make_partition(x, labels, party))
+    assert (found.skew, found.severity, found.reason) == (None, "none", "one_class")
+
+
+def test_what_is_not_found_need_not_be_sized_and_what_is_found_is() -> None:
+    x, labels = blobs(8)
+    party = np.arange(2000) % 4
+    quiet = concept_skew(make_partition(x, labels, party), sized=False)
+    assert (quiet.skew, quiet.reason) == (None, "not_sized")
+    swapped = make_partition(x, np.where((party == 3) & (labels < 2), 1 - labels, labels), party)
+    assert concept_skew(swapped, sized=False) == concept_skew(swapped)
+
+
 def test_reasons_are_given_for_one_class_one_party_and_few_rows() -> None:
     x = np.random.default_rng(4).standard_normal((60, 2))
     assert measured(make_partition(x, np.zeros(60), np.arange(60) % 2)).reason == "one_class"

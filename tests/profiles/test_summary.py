@@ -106,6 +106,15 @@ def test_made_partitions_are_named_rightly(table: np.ndarray, kind: str) -> None
     assert profile(_partition(table)).prevailing.kind == kind
 
 
+def test_labels_swapped_in_one_of_five_parties_are_named_concept_and_not_feature() -> None:
+    rng = np.random.default_rng(3)
+    labels, party = rng.integers(0, 4, 2000), np.arange(2000) % 5
+    x = np.array([[0, 0], [0, 2], [2, 0], [2, 2]])[labels] + 0.7 * rng.standard_normal((2000, 2))
+    swapped = np.where((party == 2) & (labels < 2), 1 - labels, labels)
+    assert profile(make_partition(x, swapped, party)).prevailing.kind == "concept"
+    assert profile(make_partition(x, labels, party)).prevailing.kind == "none"
+
+
 def test_profile_of_the_same_rows_in_another_order_has_the_same_bytes() -> None:
     part = _partition(np.array([[30, 5], [5, 30], [20, 20]]))
     order = np.random.default_rng(1).permutation(part.rows)

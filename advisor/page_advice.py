@@ -1,7 +1,7 @@
 """The part of the page about the recommendation: the answer with its price, the tree, checks, and what was cited."""
 
 from fedskew.advisor import plots
-from fedskew.advisor.citations import bibtex, cited
+from fedskew.advisor.citations import Citation, bibtex, cited
 from fedskew.advisor.page import Column, Item, Picture, Section, Table
 from fedskew.advisor.price import Price
 from fedskew.advisor.recommendation import Recommendation
@@ -103,6 +103,16 @@ def advice_tables(advice: Recommendation) -> tuple[Table, ...]:
 
 ALLOWED = ("https://arxiv.org/", "https://doi.org/")
 """Where links may lead; any other address is shown as text."""
+_ACCENTS = {r"{\"u}": "ü", r"{\v{c}}": "č", r"{\'y}": "ý", "{": "", "}": ""}
+
+
+def _cited(work: Citation) -> Item:
+    """A work as a reader knows it: BibTeX's braces and accents resolved, the address once."""
+    linked = work.link.startswith(ALLOWED)
+    text = work.plain().removesuffix(work.link).rstrip() if linked else work.plain()
+    for written, meant in _ACCENTS.items():
+        text = text.replace(written, meant)
+    return Item(text, link=work.link if linked else "")
 
 
 def method_section(profile: Profile | None, advice: Recommendation | None, *, validated: bool) -> Section:
@@ -126,5 +136,5 @@ def method_section(profile: Profile | None, advice: Recommendation | None, *, va
             "the recommended algorithm are paired over seeds; intervals are corrected for the number of candidates."
         )
     works = advice.citations if advice is not None else cited(["li2022niid"])
-    items = tuple(Item(work.plain(), link=work.link if work.link.startswith(ALLOWED) else "") for work in works)
+    items = tuple(_cited(work) for work in works)
     return Section("methods", "Methods and citations", text=tuple(text), items=items, code=(("BibTeX", bibtex(works)),))

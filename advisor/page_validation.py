@@ -32,7 +32,7 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
     if any(any(v is not None for v in one.by_party.values()) for one in found.candidates):
         fair.append(Picture(party_plots.party_spread(found), "accuracy"))
     if any(one.accuracy.mean is not None for one in found.candidates):
-        fair.append(Picture(party_plots.cost_against_accuracy(found), "leaderboard"))
+        fair.append(Picture(party_plots.cost_against_accuracy(found), "costs"))
     sections = [
         Section(
             "validation",
@@ -142,7 +142,48 @@ def validation_tables(found: Validation) -> tuple[Table, ...]:
             for one in shown
         ],
     )
-    return tuple(table for table in (by_seed, _curve_table(shown), _party_table(found, shown)) if table.rows)
+    return tuple(
+        table for table in (_cost_table(shown), by_seed, _curve_table(shown), _party_table(found, shown)) if table.rows
+    )
+
+
+def _cost_table(shown: list[Candidate]) -> Table:
+    columns = (
+        Column("algorithm"),
+        Column("bytes per party", "bytes"),
+        Column("seconds", "number"),
+        Column("accuracy at equal bytes, %", "percent"),
+        Column("at equal seconds, %", "percent"),
+        Column("rounds to target", "count"),
+        Column("bytes to target", "bytes"),
+        Column("best round", "count"),
+        Column("macro-F1, %", "percent"),
+        Column("loss", "number"),
+        Column("settings tried", "count"),
+        Column("hyperparameters"),
+    )
+    rows = [
+        (
+            algorithm_title(one.algorithm),
+            one.bytes_per_party,
+            one.seconds,
+            one.at_equal_bytes,
+            one.at_equal_seconds,
+            one.rounds_to_target,
+            one.bytes_to_target,
+            one.best_round,
+            one.macro_f1,
+            one.loss,
+            len(one.tuning),
+            _listed(one.hyperparameters),
+        )
+        for one in shown
+    ]
+    return Table("costs", "What each candidate costs, and its hyperparameters", columns, rows)
+
+
+def _listed(values: dict[str, float | str]) -> str:
+    return ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items())
 
 
 def _curve_table(shown: list[Candidate]) -> Table:

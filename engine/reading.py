@@ -30,10 +30,12 @@ def algorithm_title(name: str) -> str:
 
 
 def settled_round(found: Validation) -> int | None:
-    """First round, counted from 1, from which the leader by mean score stays the leader to the end.
+    """First round, counted from 1, from which the leader stays ahead: the validation's own finding where it has one.
 
-    None where there are no two curves to compare.
+    Else from the mean curves; None where there are no two to compare.
     """
+    if found.ranking is not None:
+        return found.ranking.settled_at
     means = [mean_curve(one.accuracy) for one in found.candidates if one.accuracy.curve]
     rounds = min((len(mean) for mean in means), default=0)
     if len(means) < 2 or rounds == 0:

@@ -121,7 +121,11 @@ def test_drawing_leaves_the_users_settings_alone():
 @pytest.mark.parametrize("record", ["profile", "recommendation", "validation"])
 def test_each_record_plots_itself_and_shows_itself_in_a_notebook(record):
     found = hostile_or_plain("<b>$x$")
-    made: dict[str, Any] = {"profile": found, "recommendation": recommend(found), "validation": hand_made_validation(found, "<b>")}
+    made: dict[str, Any] = {
+        "profile": found,
+        "recommendation": recommend(found),
+        "validation": hand_made_validation(found, "<b>"),
+    }
     figure, html = made[record].plot(), made[record]._repr_html_()
     assert figure.get_label()
     assert html.count("<svg") == 1

@@ -95,11 +95,16 @@ def test_the_same_records_give_the_same_bytes_in_another_process(tmp_path):
     (tmp_path / "r.json").write_text(made.to_json())
     code = (
         "import sys, hashlib; from fedskew.advisor.reporting import read_report;"
-        "page = read_report(open(sys.argv[1], 'rb').read()).to_html(); print(hashlib.sha256(page.encode()).hexdigest())"
+        "page = read_report(open(sys.argv[1], 'rb').read()).to_html();"
+        "print(hashlib.sha256(page.encode()).hexdigest())"
     )
     runs = {
         subprocess.run(
-            [sys.executable, "-c", code, tmp_path / "r.json"], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, tmp_path / "r.json"],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }

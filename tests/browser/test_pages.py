@@ -8,13 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from advisor.made_records import PAYLOADS, full_report, hostile_or_plain  # noqa: E402
+made = import_module("advisor.made_records")  # a neighbour among the tests, not the package's room
 
 from fedskew.advisor.reporting import report  # noqa: E402
 
@@ -36,16 +38,19 @@ def looked(tmp_path_factory):
     """What the browser says about each page, and the folder of its screenshots."""
     out = tmp_path_factory.mktemp("pages")
     pages = {
-        "full": full_report("a hospital with a rather long name "),
-        "hostile": full_report("".join(PAYLOADS)),
-        "many": report(hostile_or_plain("p", parties=200, classes=30)),
+        "full": made.full_report("a hospital with a rather long name "),
+        "hostile": made.full_report("".join(made.PAYLOADS)),
+        "many": report(made.hostile_or_plain("p", parties=200, classes=30)),
     }
-    for number, payload in enumerate(PAYLOADS):
-        pages[f"payload{number}"] = report(hostile_or_plain(payload, parties=2, classes=2))
-    for name, made in pages.items():
-        (out / f"{name}.html").write_text(made.to_html(), encoding="utf-8")
-    looks = {}
-    for names, widths in ((["full", "hostile", "many"], "375,1280,2560"), ([f"payload{i}" for i in range(len(PAYLOADS))], "")):
+    for number, payload in enumerate(made.PAYLOADS):
+        pages[f"payload{number}"] = report(made.hostile_or_plain(payload, parties=2, classes=2))
+    for name, page in pages.items():
+        (out / f"{name}.html").write_text(page.to_html(), encoding="utf-8")
+    looks: dict[str, Any] = {}
+    for names, widths in (
+        (["full", "hostile", "many"], "375,1280,2560"),
+        ([f"payload{i}" for i in range(len(made.PAYLOADS))], ""),
+    ):
         done = subprocess.run(
             [str(NODE), str(HERE / "look.mjs"), str(out), *(str(out / f"{name}.html") for name in names)],
             env={**os.environ, "WIDTHS": widths, "CHROMIUM": str(CHROMIUM)},

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fedskew.engine.devices import find_device
 from fedskew.engine.plans import ModelSpec
 from fedskew.engine.schedule import CHUNK, Lane, chunks
 from fedskew.engine.settings import Settings
+from fedskew.engine.stacked import Stacked
 from fedskew.engine.training import Federation, advance, begin
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.keyed import generator
@@ -76,6 +78,7 @@ def test_gradients_by_hand_are_those_of_autograd(name: str, target: str) -> None
     run = begin(find_algorithm("fedavg"), {}, how, [4], federation=silos, model=ModelSpec(name, (6,), outputs))
     layout = run.network.layout
     leaves = [view[0].clone().requires_grad_() for view in layout.views(run.state.weights)]
+    assert isinstance(run.network, Stacked)
     answers = run.network.forward([leaf.unsqueeze(0) for leaf in leaves], x.T.unsqueeze(0).clone())[0][0].T
     loss = torch.nn.functional.cross_entropy(answers, y) if classes else ((answers[:, 0] - y) ** 2).mean()
     book = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, leaves)])
@@ -116,7 +119,7 @@ def test_a_schedule_is_every_lanes_epochs_in_batches(epochs: int) -> None:
 
 
 def test_a_block_holds_more_lanes_on_an_accelerator() -> None:
-    how = {"parameters": 4650, "activations": 58, "inputs": 123, "batch": 64}
+    how: Any = {"parameters": 4650, "activations": 58, "inputs": 123, "batch": 64}
     assert block_size(**how) == 45
     assert block_size(**how, device="cuda") == 1024
     assert block_size(10**8, 1, 1, 64, device="cuda") == 1

@@ -180,6 +180,8 @@ def test_the_cnns_order_of_layers_and_memory_format_change_no_number(channels: i
         assert isinstance(run.network, Looped)
         runs.append(run)
     ours, theirs = runs
+    assert isinstance(ours.network, Looped)
+    assert isinstance(theirs.network, Looped)
     assert (ours.network.channels_last, theirs.network.channels_last) == (True, False)
     torch.testing.assert_close(ours.state.weights, theirs.state.weights, rtol=0, atol=1e-12)
 

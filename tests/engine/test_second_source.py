@@ -11,6 +11,7 @@ import pytest
 from fedskew import cli
 from fedskew.engine import find_algorithm, validation
 from fedskew.engine.blocks import Data
+from fedskew.engine.plans import ModelSpec
 from fedskew.engine.settings import Settings, changed_settings
 from fedskew.engine.training import Federation, begin, cohort
 from fedskew.profiles import FedskewError, make_partition
@@ -127,9 +128,7 @@ def test_fedadams_first_server_step_is_the_server_rate_for_every_number_that_mov
     x, y = torch.from_numpy(rng.normal(size=(40, 6))), torch.arange(40) % 2
     silos = Federation(Data(x, y), np.asarray([0, 20, 40]), ("a", "b"), np.full((2, 2), 0.5))
     how = Settings(rounds=1, local_epochs=1, batch_size=20, momentum=0.0, dtype="float64")
-    run = begin(
-        find_algorithm("fedadam"), hyper, how, [0], federation=silos, model=validation.ModelSpec("mlp", (6,), 2)
-    )
+    run = begin(find_algorithm("fedadam"), hyper, how, [0], federation=silos, model=ModelSpec("mlp", (6,), 2))
     before = run.state.weights.clone()
     moved = (next(run.rounds()).weights - before)[0, : run.network.layout.size]
     large = moved.abs() > 0.00099

@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 KEPT = "what was finished is kept: run the same command again to go on"
-DEMO_ALGORITHMS = ["fedavg", "fedprox", "scaffold", "fednova"]  # the paper's; all of them would take minutes
+DEMO_ALGORITHMS = ["fedavg", "fedprox", "scaffold", "fednova"]
 DATA, GOAL, RUN, OUT = "The data", "What you can and want", "The training", "Output"
 Sources = Annotated[
     list[Path] | None,
@@ -275,8 +275,9 @@ def advise(
 
     options = locals()
     training = _training(options)
-    if demo and algorithms == "all":
+    if demo and algorithms == "all":  # the paper's four, and fewer rounds: a first look should take a minute
         training["algorithms"] = DEMO_ALGORITHMS
+        training.setdefault("rounds", 20)
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
     _check_outputs(options)

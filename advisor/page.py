@@ -109,7 +109,7 @@ def shown(value: Cell, kind: Kind) -> str:
     return f"{value:.4g}"
 
 
-MOST_CELLS = 150_000
+MOST_CELLS = 104_000
 
 
 def capped(table: Table) -> Table:

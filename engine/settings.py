@@ -45,9 +45,11 @@ def changed_settings(base: Settings, changes: Mapping[str, Any]) -> Settings:
     made = dict(changes)
     if isinstance(made.get("transforms"), str):  # a comma before a digit belongs to an argument
         made["transforms"] = [text for text in re.split(r"\s*,\s*(?=[A-Za-z])", made["transforms"].strip()) if text]
-    for name in made:
+    for name, value in made.items():
         if name not in Settings.__struct_fields__:
             raise FedskewError(f"there is no setting {name!r}: {choices(name, Settings.__struct_fields__)}")
+        if isinstance(value, float) and value.is_integer() and isinstance(getattr(base, name), int):
+            made[name] = int(value)  # the command line reads every number as a float
     try:
         return msgspec.convert({**msgspec.to_builtins(base), **made}, Settings)
     except msgspec.ValidationError as error:

@@ -75,7 +75,7 @@ def gauges_finding(profile: Profile) -> str:
     >>> from fedskew import make_partition, profile
     >>> toy = make_partition(np.eye(4), ["x", "y", "x", "y"], ["a", "a", "b", "b"])
     >>> gauges_finding(profile(toy)).split(",")[0]
-    'Skew beyond chance: label not measurable'
+    'Skew beyond chance: label -0.503 (none)'
     """
     parts = []
     for name, skew in _skews(profile):

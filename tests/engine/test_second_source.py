@@ -143,6 +143,12 @@ def test_settings_that_do_not_exist_are_refused_with_those_that_do() -> None:
         changed_settings(Settings(), {"momentum": 1.5})
 
 
+def test_a_whole_number_typed_after_set_counts_as_one() -> None:
+    assert changed_settings(Settings(), cli._hyper(["training.rounds=7"])["training"]).rounds == 7
+    with pytest.raises(FedskewError, match="out of range"):
+        changed_settings(Settings(), {"rounds": 7.5})
+
+
 def test_a_comma_within_a_transforms_argument_is_kept() -> None:
     found = changed_settings(Settings(), {"transforms": "crop, normalise:0.5,0.4,0.3/1,1,1, flip"})
     assert found.transforms == ("crop", "normalise:0.5,0.4,0.3/1,1,1", "flip")

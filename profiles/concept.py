@@ -1,15 +1,13 @@
 """Concept shift: parties that label the same rows differently, beyond what their class shares and features explain."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedskew.profiles.between import tail
-from fedskew.profiles.encoding import encode
+from fedskew.profiles.concept_features import concept_features
 from fedskew.profiles.feature import unidentified
-from fedskew.profiles.kernel import NARROW, Projection, projection, random_features
 from fedskew.profiles.keyed import generator
 from fedskew.profiles.logistic import cross_fitted, fitted, log_softmax
 from fedskew.profiles.partitions import Partition
@@ -23,7 +21,6 @@ FEWEST_ROWS = 20  # of a party
 STRATUM = 20  # rows of one class with about the same propensity
 RATIO = 2.0  # log likelihood ratio of party against the rest beyond which a row has no counterpart
 OVERLAP = 0.25  # share of a party's rows that must have counterparts
-COMPONENTS = 8  # principal components of the random features that a party may treat differently
 SKETCH = 64
 PARTS = 3
 PRIOR = 100.0  # rows' worth of belief that a party's map is the pooled one
@@ -127,43 +124,12 @@ def _sample(partition: Partition) -> _Sample | None:
     order = np.argsort(hashes, kind="stable")[:most]
     rows, hashes = rows[order], hashes[order]
     held, labels = np.unique(partition.labels[rows], return_inverse=True)
-    features, components = _features(partition, rows)
+    features, components = concept_features(partition, rows)
     fold = (hashes >> np.uint64(7)).astype(np.int64) & 1  # equal rows fall into one fold
     if fold.min() == fold.max():
         fold = np.arange(len(fold)) % 2
     names = tuple(partition.party_names[p] for p in chosen)
     return _Sample(labels, place[partition.party[rows]].astype(np.int64), fold, features, components, names, len(held))
-
-
-def _features(partition: Partition, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], Vector]:
-    """Random features, summaries of the row and, for few columns, finer ones; and the principal components."""
-    by = projection(partition)
-    if partition.modality == "tabular":
-        by = Projection(by.how, by.frequencies / np.float32(NARROW))  # labels change more slowly in x than noise does
-    part = partition.features[rows]
-    wide = random_features(part, by)
-    scaled = encode(part, by.how)
-    parts = [wide, _summaries(scaled)]
-    if isinstance(scaled, np.ndarray) and scaled.ndim == 2 and scaled.shape[1] <= 200:
-        parts.append(scaled)
-        if scaled.shape[1] <= 20:
-            parts += [scaled**2, random_features(part, Projection(by.how, by.frequencies[:, ::-1] * np.float32(3)))]
-    centred = wide - wide.mean(axis=0, dtype=np.float64)
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(rows))
-    kept = np.flatnonzero(values > 1e-6)[::-1][:COMPONENTS]
-    return np.hstack(parts).astype(np.float32), centred @ (vectors[:, kept] / np.sqrt(values[kept]))
-
-
-def _summaries(scaled: Any) -> NDArray[np.float32]:
-    """Mean, standard deviation and roughness of each row, standardised: noise shows in them before anywhere else."""
-    if not isinstance(scaled, np.ndarray):
-        length = np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
-        out = np.stack([np.asarray(scaled.sum(axis=1)).ravel(), length], axis=1)
-    else:
-        flat = scaled.reshape(len(scaled), -1)
-        rough = np.abs(np.diff(flat, axis=1)).mean(axis=1) if flat.shape[1] > 1 else flat[:, 0]
-        out = np.stack([flat.mean(axis=1), flat.std(axis=1), flat.var(axis=1), rough], axis=1)
-    return np.asarray((out - out.mean(axis=0)) / np.maximum(out.std(axis=0), 1e-9), np.float32)
 
 
 def _party_tests(sample: _Sample, pooled: Vector) -> Vector:

@@ -51,8 +51,8 @@ THRESHOLDS: "MappingProxyType[str, Threshold]" = MappingProxyType(
             mild=0.005,
             strong=0.05,
             tested=True,
-            origin="checked on MNIST and a9a, not fitted: 0.003 at most without concept shift, 0.06 and 0.21 where one of "
-            "five parties swaps two classes, 0.009 under label noise; both stated",
+            origin="checked on MNIST and a9a, not fitted: 0.003 at most without concept shift, 0.06 and 0.21 where one "
+            "of five parties swaps two classes, 0.009 under label noise; both stated",
         ),
     }
 )

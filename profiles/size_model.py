@@ -17,7 +17,9 @@ def implied_by_label(counts: Counts, label: LabelSkew) -> bool:
 
     Sizes are simulated from the label model: #C=k with random classes where it was recognised, else class by class
     from Dir(beta) with beta drawn from its interval, with the size cap where it was recognised. True where the sum of
-    (q - 1/P)^2 is at most the 99th percentile of the simulated ones.
+    (q - 1/P)^2 is at most the 99th percentile of the simulated ones. Where classes are drawn one by one, a party large
+    in one class need not be large in the next; where it is, the sizes are a skew of their own however small beta reads.
+    So the same must hold for that sum as a share of its mean over classes, taken class by class.
 
     Parameters
     ----------
@@ -36,8 +38,14 @@ def implied_by_label(counts: Counts, label: LabelSkew) -> bool:
     by_class = np.sort(counts.sum(axis=0)) if not label.capped else counts.sum(axis=0)
     by_class = by_class[by_class > 0]
     k = label.classes_per_party.k
-    spread = _spread_of_dirichlet(by_class, parties, label) if k is None else _spread_of_count(by_class, parties, k)
-    return bool(observed <= np.quantile(spread, LEVEL) + 1e-12)
+    if k is not None:
+        return bool(observed <= np.quantile(_spread_of_count(by_class, parties, k), LEVEL) + 1e-12)
+    spread, common = _spread_of_dirichlet(by_class, parties, label)
+    if observed > np.quantile(spread, LEVEL) + 1e-12:
+        return False
+    held = counts[:, counts.sum(axis=0) > 0]
+    by_itself = float(((held / held.sum(axis=0) - 1 / parties) ** 2).sum(axis=0) @ held.sum(axis=0)) / rows
+    return bool(observed <= by_itself * np.quantile(common, LEVEL) + 1e-12)
 
 
 def _spread_of_count(by_class: Counts, parties: int, k: int) -> Floats:
@@ -52,8 +60,8 @@ def _spread_of_count(by_class: Counts, parties: int, k: int) -> Floats:
     return spread
 
 
-def _spread_of_dirichlet(by_class: Counts, parties: int, label: LabelSkew) -> Floats:
-    """Class by class from Dir(beta), beta log-normal over its interval; (draws,).
+def _spread_of_dirichlet(by_class: Counts, parties: int, label: LabelSkew) -> tuple[Floats, Floats]:
+    """Class by class from Dir(beta), beta log-normal over its interval: the sum, and its share of the sum by class.
 
     In huge uncapped tables only some parties are followed and the rest of each Dirichlet is drawn as one share, which
     is exact; their squares stand for all.
@@ -66,13 +74,15 @@ def _spread_of_dirichlet(by_class: Counts, parties: int, label: LabelSkew) -> Fl
     )
     draws = int(np.clip(CELLS // (followed * len(by_class)), FEWEST, DRAWS))
     beta = np.exp(rng.normal(np.log(middle), np.log(high / low) / (2 * NORMAL_95), size=(draws, 1)))
-    sizes, quota = np.zeros((draws, followed)), by_class.sum() / parties
+    sizes, alone, quota = np.zeros((draws, followed)), np.zeros(draws), by_class.sum() / parties
     for rows in by_class:
         share = rng.standard_gamma(np.broadcast_to(beta, sizes.shape))
         if label.capped:
             share = np.where(sizes >= quota, 0.0, share)
         share += 1e-300  # a class whose every open share underflows to 0 is spread evenly
         rest = rng.standard_gamma(beta[:, 0] * (parties - followed)) if followed < parties else np.zeros(draws)
-        sizes += rows * share / (share.sum(axis=1) + rest)[:, None]
+        share /= (share.sum(axis=1) + rest)[:, None]
+        sizes += rows * share
+        alone += rows / by_class.sum() * ((share - 1 / parties) ** 2).sum(axis=1)
     squares = ((sizes / by_class.sum() - 1 / parties) ** 2).sum(axis=1)
-    return np.asarray(squares * (parties / followed))
+    return np.asarray(squares * (parties / followed)), np.asarray(squares / np.maximum(alone, 1e-300))

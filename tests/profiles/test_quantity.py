@@ -83,6 +83,14 @@ def test_quantity_on_top_of_label_dirichlet_is_not_implied() -> None:
     assert found.count(False) >= 8
 
 
+def test_sizes_that_all_classes_share_are_a_skew_of_their_own_however_small_beta_reads() -> None:
+    rng = np.random.default_rng(9)
+    q = rng.dirichlet(np.full(12, 0.5))
+    shares = np.array([0.70, 0.74, 0.78, 0.82])[rng.integers(0, 4, 12)]  # label skew is slight
+    table = np.round(60_000 * q[:, None] * np.stack([shares, 1 - shares], axis=1)).astype(np.int64)
+    assert _quantity(table).implied_by_label is False
+
+
 def test_equal_sizes_are_implied_by_any_label_skew_and_none_is_said_without() -> None:
     table = np.array([[100, 0], [0, 100]] * 3)
     assert _quantity(table).implied_by_label is True

@@ -12,7 +12,7 @@ from fedskew.profiles.keyed import generator
 from fedskew.profiles.logistic import cross_fitted, fitted, log_softmax
 from fedskew.profiles.partitions import Partition
 from fedskew.profiles.records import ConceptSkew
-from fedskew.profiles.rowhash import row_hashes
+from fedskew.profiles.rowhash import row_hashes, told_apart
 from fedskew.profiles.severity import SIGNIFICANCE, severity
 
 MOST_ROWS = 12_000  # rows that enter; fewer with many classes
@@ -119,13 +119,13 @@ def _sample(partition: Partition) -> _Sample | None:
     place = np.full(partition.parties, -1)
     place[chosen] = np.arange(len(chosen))
     rows = np.flatnonzero(place[partition.party] >= 0)
-    hashes = row_hashes(partition.features, partition.labels)[rows]
+    hashes = told_apart(row_hashes(partition.features, partition.labels), partition.party)[rows]
     most = min(MOST_ROWS, 400_000 // max(partition.classes, 1))
     order = np.argsort(hashes, kind="stable")[:most]
     rows, hashes = rows[order], hashes[order]
     held, labels = np.unique(partition.labels[rows], return_inverse=True)
     features, components = concept_features(partition, rows)
-    fold = (hashes >> np.uint64(7)).astype(np.int64) & 1  # equal rows fall into one fold
+    fold = (hashes >> np.uint64(7)).astype(np.int64) & 1
     if fold.min() == fold.max():
         fold = np.arange(len(fold)) % 2
     names = tuple(partition.party_names[p] for p in chosen)

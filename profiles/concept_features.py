@@ -45,7 +45,7 @@ def concept_features(partition: Partition, rows: NDArray[np.int64]) -> tuple[NDA
 def _chunk(part: Any, by: Projection) -> NDArray[np.float32]:
     """Features of some rows side by side: the random ones, then the summaries, then the rest."""
     scaled = encode(part, by.how)
-    parts = [random_features(part, by), _summaries(scaled)]
+    parts: list[NDArray[Any]] = [random_features(part, by), _summaries(scaled)]
     if isinstance(scaled, np.ndarray) and scaled.ndim == 2 and scaled.shape[1] <= 200:
         parts.append(scaled)
         if scaled.shape[1] <= 20:

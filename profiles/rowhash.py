@@ -58,6 +58,28 @@ def sampled(hashes: NDArray[np.uint64], most: int) -> NDArray[np.bool_]:
     return np.asarray(hashes < np.uint64(int(2**64 * (most / len(hashes)))))
 
 
+def told_apart(hashes: NDArray[np.uint64], party: NDArray[Any]) -> NDArray[np.uint64]:
+    """Give equal rows of a party different hashes, so that few kinds of rows are sampled row by row, not kind by kind.
+
+    The first of them keeps its own; which is the first does not matter, since they are equal.
+
+    Examples
+    --------
+    >>> found = told_apart(np.array([5, 5, 5, 7], np.uint64), np.array([0, 0, 1, 1]))
+    >>> int(found[0]), bool(found[1] == 5), found[2:].tolist()
+    (5, False, [5, 7])
+    """
+    order = np.lexsort((hashes, party))
+    first, code = hashes[order], np.asarray(party)[order]
+    repeated = np.zeros(len(order), np.bool_)
+    repeated[1:] = (first[1:] == first[:-1]) & (code[1:] == code[:-1])
+    place = np.arange(len(order))
+    rank = place - np.maximum.accumulate(np.where(repeated, 0, place))
+    out = np.empty_like(hashes)
+    out[order] = np.where(repeated, _finished(first + rank.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)), first)
+    return out
+
+
 def _dense(features: NDArray[Any], keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     flat = features.reshape(len(features), -1)
     hashed = np.zeros(len(flat), np.uint64)

@@ -4,10 +4,10 @@ Feature: rows of ten correlated Gaussian columns whose mean depends on the class
 features (IID, or with label or quantity skew). Concept: no shift, label, quantity and covariate shift (FCUBE; sin(x)
 with parties shifted in x, which a linear model misfits). A right test fires in 1 % of draws at the 1 % level.
 
-Measured 2026-11-30, two shared x86 cores, one thread, 400 draws a cell up to 1,000 rows (standard error 0.5 %): alarms
-at 1 % between 0.5 % and 1.75 % from 2 x 2 x 20 to 10 x 10 x 20; very unequal sizes 2.0 % (10000 and 3 x 100) and 2.25 %
-(5000/20/20/20/20; another 1,000 draws: 1.3 %); mean index within 0.0025 of 0. Concept, 30 draws a cell: no alarm; FCUBE
-always answers no_overlap. The full 2,000 draws have not been run.
+Measured 2026-11-30, two shared x86 cores, one thread, seeds from 50,000 on: 2 x 2 x 20 1.55 %, 2 x 2 x 200 1.40 % and
+10 x 2 x 20 0.90 % of 2,000 draws at 1 %; 10 x 10 x 20 0.88 % of 800, very unequal sizes 1.2 % of 500 and 1.1 %
+of 800; label and quantity skew 1.3 % and 1.7 % of 300; mean index within 0.005 of 0. Concept: no alarm in 800 draws;
+FCUBE always answers no_overlap. The other cells were run with 5 to 300 draws; the full 2,000 have not been run.
 
 Usage: python bench/feature_calibration.py [--draws 2000] [--rows 1e6] [--first 50000] [--only feature|concept]
 """

@@ -18,10 +18,11 @@ them a round. With other work on the machine only the ratios mean something, and
     letter_100      21.4    20.0    33.3                                               11 %
     mnist_cnn        1.08    1.03    1.24                                              14 %
     cifar_cnn        1.07    1.00    1.07                                              23 %
-    a local step against FedAvg's, a9a / a9a_ragged / letter / mnist_cnn / cifar_cnn (noise about 0.1):
+    a local step against FedAvg's, a9a / a9a_ragged / letter / mnist_cnn / cifar_cnn (noise 0.1 to 0.3):
     FedProx 1.07 1.14 1.03 0.99 1.09, SCAFFOLD 1.03 1.04 1.00 0.97 0.92, FedNova 1.12 1.04 0.97 1.02 0.99,
     FedAvgM 1.03 0.94 1.04 0.96 1.02, FedAdam 1.00 0.87 1.10 0.93 1.03, WSM 1.04 1.01 1.00 0.93 0.91,
-    FedDyn 1.31 1.19 1.24 1.03 0.90, MOON 1.64 2.09 1.92 2.10 2.12
+    FedDyn 1.31 1.19 1.24 1.03 0.90, MOON 1.64 2.09 1.92 2.10 2.12; letter_100: SCAFFOLD 1.24, FedNova 1.17, WSM 1.18;
+    with one local epoch a round, where what is done once a round weighs more, SCAFFOLD read 1.28 (a9a), 1.32 (letter)
     --memory: FedAvg 435 to 465 MB, SCAFFOLD 609 to 724 MB (698 of 1,000 parties seen)
     not yet measured, for want of a quiet machine: --workers, resnet18, letter_ragged, a9a_100
 """

@@ -97,7 +97,7 @@ def _cannot_tell(
 ) -> Verdict:
     found = paired[rival.name]
     comparisons = round(0.05 / (1 - level))
-    needed = seeds_to_settle(found, max(abs(found.mean) - 0.0, margin), comparisons)
+    needed = seeds_to_settle(found, max(abs(found.mean), margin), comparisons)
     settle = f"{needed} seeds" if needed else "a larger test set or more rounds; more seeds alone would not settle it"
     text = (
         f"Cannot tell: {title[rival.name]} against the recommended {title[recommended]} is "

@@ -5,15 +5,13 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from fedskew.engine import Validation
-    from fedskew.profiles import Partition, Profile
 
 app = typer.Typer(
     name="fedskew",
@@ -122,9 +120,12 @@ def profile(
     quiet: Quiet = False,
 ) -> None:
     """Measure how skewed the silos are, beyond what chance gives at these sizes."""
+    from fedskew.advisor.arguments import read_source
     from fedskew.advisor.delivery import deliver
+    from fedskew.profiles import profile as run
 
-    deliver(_profile(_read(source, locals())), json_, quiet=quiet, html=html)
+    options = locals()
+    deliver(run(read_source(source, options)), json_, quiet=quiet, html=html)
 
 
 @app.command(short_help="Recommend an algorithm, with checks, evidence and price.")
@@ -158,11 +159,13 @@ def recommend(
     SOURCE may also be a profile that `fedskew profile --json` wrote.
     """
     from fedskew.advisor import recommend as run
+    from fedskew.advisor.arguments import constraints_of, read_source, written_profile
     from fedskew.advisor.delivery import deliver
+    from fedskew.profiles import profile as measure
 
     options = locals()
-    found = _written_profile(source) or _profile(_read(source, options))
-    deliver(run(found, **_constraints(options)), json_, quiet=quiet, html=html)
+    found = written_profile(source) or measure(read_source(source, options))
+    deliver(run(found, **constraints_of(options)), json_, quiet=quiet, html=html)
 
 
 @app.command(short_help="Train all candidates in short paired runs: a verdict.")
@@ -212,14 +215,16 @@ def validate(
     With --like PROFILE.json --on SOURCE the silos are a look-alike, made of the rows of another data set.
     """
     from fedskew.advisor import recommend as choose
+    from fedskew.advisor.arguments import constraints_of, read_look_alike, read_source, training_options
     from fedskew.advisor.delivery import deliver, watching
     from fedskew.engine import validate as check
+    from fedskew.profiles import profile as measure
 
     options = locals()
-    training = _training(options)
-    partition = _look_alike(like, on, source, options) if like or on else _read(source, options)
+    training = training_options(options)
+    partition = read_look_alike(like, on, source, options) if like or on else read_source(source, options)
     if recommended is None:
-        recommended = choose(_profile(partition), **_constraints(options)).algorithm
+        recommended = choose(measure(partition), **constraints_of(options)).algorithm
     with watching(json_, quiet=quiet) as watchers:
         found = check(partition, recommended=recommended, **watchers, **training)
     deliver(found, json_, quiet=quiet, html=html)
@@ -272,20 +277,21 @@ def advise(
     """Do all three: profile the silos, recommend an algorithm, and check the advice on your data."""
     from fedskew.advisor import advise as advise_on
     from fedskew.advisor import demo_partition
+    from fedskew.advisor.arguments import check_outputs, constraints_of, read_source, training_options
     from fedskew.advisor.delivery import deliver, watching
 
     options = locals()
-    training = _training(options)
+    training = training_options(options)
     if demo and algorithms == "all":  # the paper's four, and fewer rounds: a first look should take a minute
         training["algorithms"] = DEMO_ALGORITHMS
         training.setdefault("rounds", 20)
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
-    _check_outputs(options)
-    partition = demo_partition() if demo else _read(source, options)
+    check_outputs(options)
+    partition = demo_partition() if demo else read_source(source, options)
     with watching(json_, quiet=quiet) as watchers:
         found = advise_on(
-            partition, validated=not no_validate, constraints=_constraints(options), **watchers, **training
+            partition, validated=not no_validate, constraints=constraints_of(options), **watchers, **training
         )
     deliver(found, json_, quiet=quiet, html=html)
     _leave(found.validation)
@@ -346,6 +352,7 @@ def partition(
     quiet: Quiet = False,
 ) -> None:
     """Split a table into parties of known skew, by any strategy of NIID-Bench and others; writes an index file."""
+    from fedskew.advisor.arguments import pair, reading_options
     from fedskew.advisor.delivery import deliver
     from fedskew.profiles.partitioning import partition_source
     from fedskew.profiles.strategies.describe import describe_strategies
@@ -360,18 +367,17 @@ def partition(
     parameters = {name: str(options[name]) for name in names if options[name] is not None}
     if classes_per_party is not None:
         parameters["num_classes_per_partition"] = str(classes_per_party)
-    parameters |= dict(_pair(text) for text in set_ or [])
+    parameters |= dict(pair(text) for text in set_ or [])
     made = partition_source(
-        source, strategy, out, seed=seed, parameters=parameters, write_silos=write_silos, reading=_reading(options)
+        source,
+        strategy,
+        out,
+        seed=seed,
+        parameters=parameters,
+        write_silos=write_silos,
+        reading=reading_options(options),
     )
     deliver(made, json_, quiet=quiet)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise _wrong(f"--set {text!r} is not of the form KEY=VALUE, such as alpha=0.1")
-    return name.strip(), value.strip()
 
 
 def _leave(found: "Validation | None") -> None:
@@ -438,134 +444,6 @@ def _wrong(text: str) -> Exception:
     from fedskew.profiles.errors import FedskewError
 
     return FedskewError(text)
-
-
-READING = ("label", "party", "test", "task", "modality", "delimiter", "encoding", "on_bad_row")
-
-
-def _read(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition":
-    from fedskew.profiles import read_table
-
-    _check_outputs(options)
-    if not source:
-        raise _wrong("no SOURCE given: name a file, silo files or a folder (or use `fedskew advise --demo`)")
-    return read_table(source[0] if len(source) == 1 else source, **_reading(options))
-
-
-def _look_alike(
-    like: Path | None, on: Path | None, source: list[Path] | None, options: Mapping[str, Any]
-) -> "Partition":
-    from fedskew.profiles import read_table
-    from fedskew.profiles.lookalike import look_alike
-
-    if like is None or on is None or source:
-        raise _wrong("--like PROFILE.json and --on SOURCE belong together, and take the place of SOURCE")
-    profile = _written_profile([like])
-    if profile is None:
-        raise _wrong(f"{like} is not a profile that `fedskew profile --json` wrote")
-    return look_alike(profile, read_table(on, partitioned=False, **_reading(options)), options["seed"])
-
-
-def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of ``read_table`` as given on the command line."""
-    how: dict[str, Any] = {name: options[name] for name in READING}
-    for name in ("drop", "features"):
-        if options[name] is not None:
-            how[name] = tuple(_split(options[name]))
-    return how
-
-
-def _check_outputs(options: Mapping[str, Any]) -> None:
-    """Refuse a place that cannot be written to before any work is done."""
-    from fedskew.profiles.atomic import check_output
-
-    for name in ("json_", "html"):
-        path = options.get(name)
-        if path is not None and path != "-":
-            check_output(Path(path))
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _profile(partition: "Partition") -> "Profile":
-    from fedskew.profiles import profile as run
-
-    return run(partition)
-
-
-def _written_profile(source: list[Path] | None) -> "Profile | None":
-    """Read a profile that this command line wrote; None for any other source."""
-    import msgspec
-
-    from fedskew.profiles.records import SCHEMA, Profile
-
-    if not source or len(source) > 1 or source[0].suffix != ".json" or not source[0].is_file():
-        return None
-    text = source[0].read_bytes()
-    try:
-        schema = msgspec.json.decode(text, type=dict[str, Any]).get("schema")
-        return Profile.from_json(text) if schema == SCHEMA else None
-    except msgspec.MsgspecError as error:
-        raise _wrong(f"{source[0]} is not a profile that fedskew wrote: {error}") from error
-
-
-def _constraints(options: Mapping[str, Any]) -> dict[str, Any]:
-    names = (
-        "participation",
-        "stateless_clients",
-        "bandwidth",
-        "has_batchnorm",
-        "goal",
-        "local_epochs",
-        "batch_size",
-        "model",
-    )
-    return {name: options[name] for name in names if options.get(name) is not None}
-
-
-def _training(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the engine, checked where text must be taken apart."""
-    names = (
-        "rounds",
-        "seeds",
-        "local_epochs",
-        "batch_size",
-        "lr",
-        "participation",
-        "model",
-        "max_rows",
-        "jobs",
-        "seed",
-        "preset",
-    )
-    training = {name: options[name] for name in names if options[name] is not None}
-    wanted = options["algorithms"]
-    training["algorithms"] = None if wanted == "all" else _split(wanted)
-    training["references"] = not options["no_references"]
-    training["tuning"] = not options["no_tuning"]
-    training["run"] = options["run"] or "auto"
-    training["force_resume"] = options["force_resume"]
-    training["hyper"] = _hyper(options["set_"] or [])
-    for name in ("seeds", "max_rows", "jobs"):
-        if training.get(name) is not None and training[name] < 1:
-            raise _wrong(f"--{name.replace('_', '-')} is {training[name]}; it must be 1 or more")
-    return training
-
-
-def _hyper(texts: list[str]) -> dict[str, dict[str, float | str]]:
-    found: dict[str, dict[str, float | str]] = {}
-    for text in texts:
-        left, equals, value = text.partition("=")
-        algorithm, dot, key = left.strip().rpartition(".")
-        if not equals or not dot or not algorithm or not key:
-            raise _wrong(f"--set {text!r} is not of the form ALG.KEY=VALUE, such as fedprox.mu=0.1")
-        try:
-            found.setdefault(algorithm.lower(), {})[key] = float(value)
-        except ValueError:
-            found.setdefault(algorithm.lower(), {})[key] = value.strip()
-    return found
 
 
 if __name__ == "__main__":

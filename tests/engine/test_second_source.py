@@ -8,7 +8,7 @@ server rate 1, FedAdam in torch's form with .1, server rate .001, betas .9 and .
 import numpy as np
 import pytest
 
-from fedskew import cli
+from fedskew.advisor import arguments
 from fedskew.engine import find_algorithm, validation
 from fedskew.engine.blocks import Data
 from fedskew.engine.plans import ModelSpec
@@ -49,7 +49,7 @@ def parsed(sets=SET, **changes):
         ("seeds", "lr", "max_rows", "jobs", "seed", "preset", "run", "set_", "rounds", "local_epochs", "batch_size")
     )
     flags = {"no_references": True, "no_tuning": True, "force_resume": False}
-    return cli._training({**blank, **flags, **COMMON, "set_": sets, **changes})
+    return arguments.training_options({**blank, **flags, **COMMON, "set_": sets, **changes})
 
 
 def images(parties=9, rows=3):
@@ -144,7 +144,7 @@ def test_settings_that_do_not_exist_are_refused_with_those_that_do() -> None:
 
 
 def test_a_whole_number_typed_after_set_counts_as_one() -> None:
-    assert changed_settings(Settings(), cli._hyper(["training.rounds=7"])["training"]).rounds == 7
+    assert changed_settings(Settings(), arguments.hyper_options(["training.rounds=7"])["training"]).rounds == 7
     with pytest.raises(FedskewError, match="out of range"):
         changed_settings(Settings(), {"rounds": 7.5})
 

@@ -1,0 +1,150 @@
+"""What the options of the command line mean to the library: text taken apart, checked, and handed on by name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedskew.profiles.errors import FedskewError
+
+if TYPE_CHECKING:
+    from fedskew.profiles import Partition, Profile
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Take KEY=VALUE apart."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise FedskewError(f"--set {text!r} is not of the form KEY=VALUE, such as alpha=0.1")
+    return name.strip(), value.strip()
+
+
+READING = ("label", "party", "test", "task", "modality", "delimiter", "encoding", "on_bad_row")
+
+
+def read_source(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition":
+    """Read what SOURCE and the options about the data name.
+
+    Raises
+    ------
+    FedskewError
+        No source, one that cannot be read, or an output that cannot be written.
+    """
+    from fedskew.profiles import read_table
+
+    check_outputs(options)
+    if not source:
+        raise FedskewError("no SOURCE given: name a file, silo files or a folder (or use `fedskew advise --demo`)")
+    return read_table(source[0] if len(source) == 1 else source, **reading_options(options))
+
+
+def read_look_alike(
+    like: Path | None, on: Path | None, source: list[Path] | None, options: Mapping[str, Any]
+) -> "Partition":
+    """Make the silos of --like PROFILE.json out of the rows of --on SOURCE."""
+    from fedskew.profiles import read_table
+    from fedskew.profiles.lookalike import look_alike
+
+    if like is None or on is None or source:
+        raise FedskewError("--like PROFILE.json and --on SOURCE belong together, and take the place of SOURCE")
+    profile = written_profile([like])
+    if profile is None:
+        raise FedskewError(f"{like} is not a profile that `fedskew profile --json` wrote")
+    return look_alike(profile, read_table(on, partitioned=False, **reading_options(options)), options["seed"])
+
+
+def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of ``read_table`` as given on the command line."""
+    how: dict[str, Any] = {name: options[name] for name in READING}
+    for name in ("drop", "features"):
+        if options[name] is not None:
+            how[name] = tuple(_split(options[name]))
+    return how
+
+
+def check_outputs(options: Mapping[str, Any]) -> None:
+    """Refuse a place that cannot be written to before any work is done."""
+    from fedskew.profiles.atomic import check_output
+
+    for name in ("json_", "html"):
+        path = options.get(name)
+        if path is not None and path != "-":
+            check_output(Path(path))
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def written_profile(source: list[Path] | None) -> "Profile | None":
+    """Read a profile that this command line wrote; None for any other source."""
+    import msgspec
+
+    from fedskew.profiles.records import SCHEMA, Profile
+
+    if not source or len(source) > 1 or source[0].suffix != ".json" or not source[0].is_file():
+        return None
+    text = source[0].read_bytes()
+    try:
+        schema = msgspec.json.decode(text, type=dict[str, Any]).get("schema")
+        return Profile.from_json(text) if schema == SCHEMA else None
+    except msgspec.MsgspecError as error:
+        raise FedskewError(f"{source[0]} is not a profile that fedskew wrote: {error}") from error
+
+
+def constraints_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What recommend is told about the federation, as far as it was given."""
+    names = (
+        "participation",
+        "stateless_clients",
+        "bandwidth",
+        "has_batchnorm",
+        "goal",
+        "local_epochs",
+        "batch_size",
+        "model",
+    )
+    return {name: options[name] for name in names if options.get(name) is not None}
+
+
+def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the engine, checked where text must be taken apart."""
+    names = (
+        "rounds",
+        "seeds",
+        "local_epochs",
+        "batch_size",
+        "lr",
+        "participation",
+        "model",
+        "max_rows",
+        "jobs",
+        "seed",
+        "preset",
+    )
+    training = {name: options[name] for name in names if options[name] is not None}
+    wanted = options["algorithms"]
+    training["algorithms"] = None if wanted == "all" else _split(wanted)
+    training["references"] = not options["no_references"]
+    training["tuning"] = not options["no_tuning"]
+    training["run"] = options["run"] or "auto"
+    training["force_resume"] = options["force_resume"]
+    training["hyper"] = hyper_options(options["set_"] or [])
+    for name in ("seeds", "max_rows", "jobs"):
+        if training.get(name) is not None and training[name] < 1:
+            raise FedskewError(f"--{name.replace('_', '-')} is {training[name]}; it must be 1 or more")
+    return training
+
+
+def hyper_options(texts: list[str]) -> dict[str, dict[str, float | str]]:
+    """Take ALG.KEY=VALUE texts apart: changes by algorithm id."""
+    found: dict[str, dict[str, float | str]] = {}
+    for text in texts:
+        left, equals, value = text.partition("=")
+        algorithm, dot, key = left.strip().rpartition(".")
+        if not equals or not dot or not algorithm or not key:
+            raise FedskewError(f"--set {text!r} is not of the form ALG.KEY=VALUE, such as fedprox.mu=0.1")
+        try:
+            found.setdefault(algorithm.lower(), {})[key] = float(value)
+        except ValueError:
+            found.setdefault(algorithm.lower(), {})[key] = value.strip()
+    return found

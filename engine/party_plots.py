@@ -52,7 +52,7 @@ def party_plot(found: Validation) -> Plot:
     text = ""
     if worst is not None and worst.worst_party is not None:
         name, value = shorten(worst.worst_party.party), 100 * worst.worst_party.accuracy
-        text = f" the lowest is {name} with {value:.1f} % under {algorithm_title(worst.algorithm)}."
+        text = f" the lowest is party {name} with {value:.1f} % under {algorithm_title(worst.algorithm)}."
     finding = f"{score_name(found)} by party under {len(shown)} candidates:{text}"
     return Plot(0.6 + ROW * len(shown) + 0.35, lambda where: _draw_parties(where, found, shown), finding)
 
@@ -67,6 +67,7 @@ def _draw_parties(where: Where, found: Validation, shown: Sequence[Candidate]) -
     axes.set(xlim=(low - air, high + air), ylim=(len(shown) - 0.4, -0.6), yticks=[])
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
+    write(axes, high + air, -0.6, "the worst", shift=(6, 4), color=STRONG, fontsize=7.5)
     for row, (one, values) in enumerate(zip(shown, tables, strict=True)):
         colour = ACCENT if one.algorithm == found.recommended else INK
         write(axes, low - air, row, names[row], shift=(-6, 0), ha="right", color=colour)
@@ -86,14 +87,28 @@ def _draw_parties(where: Where, found: Validation, shown: Sequence[Candidate]) -
 def cost_plot(found: Validation) -> Plot:
     """The picture of :func:`cost_against_accuracy` before it is drawn."""
     shown = scored(found)
-    cheap = min(shown, key=lambda one: (one.bytes_per_party, one.seconds))
-    best = shown[0]
-    finding = f"Cost against {score_name(found).lower()}: {algorithm_title(best.algorithm)} scores highest at "
-    finding += (
-        f"{readable_bytes(best.bytes_per_party)} per party; {algorithm_title(cheap.algorithm)} is the cheapest at "
-    )
-    finding += f"{readable_bytes(cheap.bytes_per_party)}."
-    return Plot(max(2.6, 0.8 + 0.2 * len(shown)), lambda where: _draw_costs(where, found, shown), finding)
+    return Plot(max(2.6, 0.8 + 0.2 * len(shown)), lambda where: _draw_costs(where, found, shown), cost_finding(found))
+
+
+def cost_finding(found: Validation) -> str:
+    """Who scores highest at which traffic, and who needs less; where all need the same, who is soonest done."""
+    shown = scored(found)
+    best, least = shown[0], min(one.bytes_per_party for one in shown)
+    text = f"Cost against {score_name(found).lower()}: {algorithm_title(best.algorithm)} scores highest"
+    text += f" and moves {readable_bytes(best.bytes_per_party)} per party, "
+    if best.bytes_per_party > least:
+        thrifty = next(one for one in shown if one.bytes_per_party == least)
+        text += f"{best.bytes_per_party / least:.3g} times the {readable_bytes(least)} of {_titled(thrifty)}"
+    elif any(one.bytes_per_party > least for one in shown):
+        text += "the least of all"
+    else:
+        text += "as all do"
+    soonest = min(shown, key=lambda one: one.seconds)
+    return f"{text}; {_titled(soonest)} trained fastest, in {soonest.seconds:.3g} s."
+
+
+def _titled(one: Candidate) -> str:
+    return algorithm_title(one.algorithm)
 
 
 def _draw_costs(where: Where, found: Validation, shown: Sequence[Candidate]) -> None:

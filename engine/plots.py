@@ -79,11 +79,19 @@ def _board(found: Validation) -> Plot:
     ]
     best = ranked(found)[0]
     worth = "no score" if best.accuracy.mean is None else f"{100 * best.accuracy.mean:.1f} %"
-    finding = (
-        f"Leaderboard of {len(found.candidates)} candidates: {algorithm_title(best.algorithm)} leads with {worth}."
-    )
+    finding = f"Leaderboard of {len(found.candidates)} candidates: {algorithm_title(best.algorithm)} leads with {worth}"
+    finding += _where_recommended(found)
     height = 0.62 + ROW * (len(found.candidates) + len(lines)) + 0.5
     return Plot(height, lambda where: _draw_board(where, found, lines), finding)
+
+
+def _where_recommended(found: Validation) -> str:
+    """The end of the finding: how the recommended one stands, where another leads."""
+    places = [(i, one) for i, one in enumerate(ranked(found), 1) if one.algorithm == found.recommended]
+    if not places or places[0][0] == 1 or places[0][1].accuracy.mean is None:
+        return "."
+    place, one = places[0]
+    return f"; the recommended {algorithm_title(one.algorithm)} is number {place} with {100 * one.accuracy.mean:.1f} %."
 
 
 def _draw_board(where: Where, found: Validation, lines: Sequence[tuple[str, Reference]]) -> None:

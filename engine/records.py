@@ -28,7 +28,7 @@ class Score(_Record, frozen=True):
 
 
 class Tried(_Record, frozen=True):
-    """One setting that tuning tried, for how many rounds, and its mean score on the rows held back (null: diverged)."""
+    """One setting that tuning tried, for how many rounds, its worst seed's score on held-back rows (null: diverged)."""
 
     hyperparameters: dict[str, float | str]
     rounds: int
@@ -43,7 +43,8 @@ class Candidate(_Record, frozen=True):
     standard deviation over parties. ``bytes_per_party``: down and up over the whole run. ``trend``: rising, flat or
     falling accuracy over the last third of the rounds. ``rounds_to_target``, ``bytes_to_target``: until 95 % of the
     best candidate's final accuracy. ``at_equal_bytes``, ``at_equal_seconds``: accuracy when all have spent what the
-    cheapest spends on its whole run.
+    cheapest spends on its whole run. ``eliminated_after``: how many seeds it got, where it was surely worse than the
+    recommended one before all were run.
     """
 
     algorithm: str
@@ -63,6 +64,7 @@ class Candidate(_Record, frozen=True):
     trend: str | None
     diverged_at: int | None = None
     constant_seeds: int = 0
+    eliminated_after: int | None = None
     tuning: tuple[Tried, ...] = ()
     rounds_to_target: int | None = None
     bytes_to_target: int | None = None

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedskew.engine.elimination import run_by_stages
 from fedskew.engine.estimates import estimate
 from fedskew.engine.models import build
 from fedskew.engine.plans import Estimate, ModelSpec, Outcome, Progress, Trial
@@ -31,10 +32,12 @@ from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 class Session:
     """How to train.
 
-    ``run``: a folder to keep and resume from; ``auto``, one in the user's cache, named by all that the results depend
-    on and removed when they are there; or None. ``force``: resume in spite of a changed key.
+    ``recommended``: the candidate that elimination between seeds measures the others against. ``run``: a folder to keep
+    and resume from; ``auto``, one in the user's cache, named by all that the results depend on and removed when they
+    are there; or None. ``force``: resume in spite of a changed key.
     """
 
+    recommended: str
     seed: int
     jobs: int | None
     tuning: bool
@@ -72,8 +75,12 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
         session.announce(estimate(trials, data, jobs, tuning=session.tuning))
     with _opened(trials, data, session) as store, Workers(tables, jobs, store) as workers:
         ready, tried = _tuned(trials, workers, session)
-        outcomes = workers.run(ready, _teller(ready, session.tell, ""))
-    return Results(ready, outcomes, tried)
+
+        def run(batch: Sequence[Trial]) -> list[Outcome]:
+            return workers.run(batch, _teller(batch, session.tell, ""))
+
+        ran, outcomes = run_by_stages(ready, session.recommended, run)
+    return Results(ran, outcomes, tried)
 
 
 def _try_model(spec: ModelSpec, data: Prepared) -> None:
@@ -100,12 +107,13 @@ def _try_model(spec: ModelSpec, data: Prepared) -> None:
         )
 
 
-def run_key(trials: Sequence[Trial], data: Prepared, *, tuning: bool) -> dict[str, str]:
+def run_key(trials: Sequence[Trial], data: Prepared, *, recommended: str, tuning: bool) -> dict[str, str]:
     """Everything that the results depend on, by name: data, options, versions, and the engine's own code."""
     settings = msgspec.to_builtins(trials[0].settings)
     return {
         "data": _hash(arrays_of(data).values()),
         "parties": hashlib.sha256("\x1f".join(data.names).encode("utf-8", "surrogatepass")).hexdigest(),
+        "recommended": recommended,
         "candidates": ", ".join(f"{t.name} {sorted(t.hyper.items())}" for t in trials),
         "model": f"{trials[0].model.name} {trials[0].model.shape} {trials[0].model.outputs}",
         "seeds": str(trials[0].seeds),
@@ -152,7 +160,7 @@ def _opened(trials: Sequence[Trial], data: Prepared, session: Session) -> Iterat
     if session.run is None:
         yield None
         return
-    key = run_key(trials, data, tuning=session.tuning)
+    key = run_key(trials, data, recommended=session.recommended, tuning=session.tuning)
     automatic = session.run == "auto"
     folder = _cache() / _hash([repr(sorted(key.items())).encode()])[:24] if automatic else Path(session.run)
     try:

@@ -39,10 +39,15 @@ def summarise(
     ``extra`` goes into the settings as it is; ``tried`` says for each trial what tuning tried.
     """
     majority = _majority(data)
+    seeds = max(len(trial.seeds) for trial in trials)
     pairs = [(t, o) for t, o in zip(trials, outcomes, strict=True) if t.role == "candidate"]
     lines = [lines for t, lines in zip(trials, tried or [()] * len(trials), strict=True) if t.role == "candidate"]
     candidates = tuple(
-        msgspec.structs.replace(_candidate(t, o, data, majority), tuning=tested)
+        msgspec.structs.replace(
+            _candidate(t, o, data, majority),
+            tuning=tested,
+            eliminated_after=len(t.seeds) if len(t.seeds) < seeds else None,
+        )
         for (t, o), tested in zip(pairs, lines, strict=True)
     )
     curves = {c.algorithm: means(c.accuracy.curve) for c in candidates if c.status == "ok"}
@@ -68,7 +73,7 @@ def summarise(
         recommended=recommended,
         comparisons=tuple(_comparison(name, found, level) for name, found in paired.items()),
         verdict=decide(entries, recommended, paired),
-        settings=_settings_used(pairs[0][0], data, extra),
+        settings={**_settings_used(pairs[0][0], data, extra), "seeds": seeds},
         ranking=ranking(curves, MARGIN),
     )
 
@@ -99,7 +104,6 @@ def _settings_used(trial: Trial, data: Prepared, extra: Mapping[str, Any]) -> di
     return {
         **extra,
         **msgspec.to_builtins(trial.settings),
-        "seeds": len(trial.seeds),
         "model": trial.model.name,
         "train_rows": len(data.y),
         "test_rows": len(data.test_y),
@@ -116,7 +120,7 @@ def _hits(outcome: Outcome, data: Prepared) -> NDArray[np.float64]:
 
 
 def _paired(values: NDArray[np.float64], against: NDArray[np.float64]) -> Spread:
-    gap = values - against
+    gap = values - against[: len(values)]  # an eliminated candidate has fewer seeds
     return spread(gap.mean(axis=1), gap.mean(axis=0))
 
 

@@ -99,9 +99,11 @@ def validate(
         trials += _reference_trials(trials[0])
     from fedskew.engine.session import Session, train  # torch takes a second to import: only here
 
-    found = train(trials, data, Session(seed, jobs, tuning and how.rounds > 0, run, force_resume, progress, announce))
+    chief = recommended or chosen[0].name
+    tuned = tuning and how.rounds > 0
+    found = train(trials, data, Session(chief, seed, jobs, tuned, run, force_resume, progress, announce))
     used = {"preset": preset, "seed": seed, "tuning": "equal" if tuning else "none"}
-    return summarise(found.trials, found.outcomes, data, recommended or chosen[0].name, used, found.tried)
+    return summarise(found.trials, found.outcomes, data, chief, used, found.tried)
 
 
 def _candidates(algorithms: Sequence[str | Algorithm] | None, recommended: str | None) -> list[Algorithm]:

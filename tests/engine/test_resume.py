@@ -180,3 +180,62 @@ def test_killed_at_random_moments_and_resumed_gives_the_same_bytes(tmp_path):
     assert done is not None, f"seed {seed}"
     assert kills >= 1, "finished before the first kill: nothing was tested"
     assert timeless(done) == expected, f"seed {seed}"
+
+
+KILLER = f"""
+import json, os, random, shutil, signal, sys, time
+from pathlib import Path
+import numpy as np, torch
+from fedskew import make_partition, validate
+from fedskew.engine import pool, session
+pool.SECONDS = 0.0
+torch.set_num_threads(1)
+folder, wanted, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+rng, kills, results, took = random.Random(seed), 0, [], 1.0
+made = np.random.default_rng(0)
+y = made.integers(0, 3, 240)
+table = make_partition(made.normal(size=(240, 4)) + y[:, None], y, np.repeat(np.arange(6), 40))
+
+def work(answer):
+    found = validate(table, ["fedavg", "scaffold"], run=folder / "run", jobs=1, **{OPTIONS!r})
+    answer.write_text(found.to_json())
+
+number = 0
+while kills < wanted or not results:
+    number += 1
+    answer = folder / f"answer-{{number}}.json"
+    child, began = os.fork(), time.monotonic()
+    if not child:
+        work(answer)
+        os._exit(0)
+    until = began + (rng.uniform(0.0, 0.7 * took) if kills < wanted else 600.0)
+    finished = False
+    while not finished and time.monotonic() < until:
+        time.sleep(0.002)
+        finished = os.waitpid(child, os.WNOHANG)[0] == child
+    if not finished:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        kills += 1
+        continue
+    results.append(json.loads(answer.read_text()))
+    took = max(0.2, time.monotonic() - began) if len(results) == 1 else took
+    shutil.rmtree(folder / "run")
+print(json.dumps({{"kills": kills, "results": results}}))
+"""
+
+
+@pytest.mark.slow
+def test_killed_ever_again_at_random_moments_it_always_ends_in_the_same_bytes(tmp_path):
+    """As many kills as FEDSKEW_KILLS says (25; ``make test-long``: 500), anywhere from the first line to the last."""
+    expected = timeless(validate(table(), ["fedavg", "scaffold"], jobs=1, **OPTIONS))
+    wanted, seed = int(os.environ.get("FEDSKEW_KILLS", "25")), 20261130
+    script = tmp_path / "kill.py"
+    script.write_text(KILLER)
+    command = [sys.executable, str(script), str(tmp_path), str(wanted), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60 + 20 * wanted)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] == wanted
+    assert found["results"]
+    assert all(timeless(json.dumps(result)) == expected for result in found["results"]), f"seed {seed}"

@@ -15,6 +15,7 @@ from fedskew.engine.trials import started
 from fedskew.engine.tuning import RUNGS, SEEDS
 
 PROCESS = 450_000_000  # bytes a worker takes with torch loaded, before any data: measured on Linux, torch 2.13
+PENALTY = 2.0  # cost of a step with an extra loss (MOON): measured by bench/engine.py
 
 
 def lane_steps(trial: Trial, data: Prepared) -> int:
@@ -40,10 +41,11 @@ def estimate(trials: Sequence[Trial], data: Prepared, jobs: int, *, tuning: bool
     -------
     Estimate : good to about a factor of two
     """
-    steps = sum(lane_steps(trial, data) for trial in trials)
-    if tuning:
-        share = SEEDS * sum(count / part for rungs in RUNGS for part, count in rungs)
-        steps += sum(int(lane_steps(t, data) * share / len(t.seeds)) for t in trials if t.role == "candidate")
+    share = SEEDS * sum(count / part for rungs in RUNGS for part, count in rungs) if tuning else 0.0
+    parts = []
+    for trial in trials:
+        more = share / len(trial.seeds) if trial.role == "candidate" else 0.0
+        parts.append((int(lane_steps(trial, data) * (1 + more)), PENALTY if trial.algorithm.penalty else 1.0))
     first = trials[0]
     one_round = msgspec.structs.replace(first.settings, rounds=1, local_epochs=1)
     short = replace(first, settings=one_round)
@@ -61,4 +63,5 @@ def estimate(trials: Sequence[Trial], data: Prepared, jobs: int, *, tuning: bool
     kept = max(t.algorithm.client_state for t in trials)
     held = sum(values.nbytes for values in arrays_of(data).values())
     needed = held + jobs * (PROCESS + rows * (2 + kept))
-    return Estimate(seconds=steps * per_step / jobs, bytes=int(needed), lane_steps=steps)
+    work = sum(steps * cost for steps, cost in parts)
+    return Estimate(seconds=work * per_step / jobs, bytes=int(needed), lane_steps=sum(steps for steps, _ in parts))

@@ -87,11 +87,11 @@ def _board(found: Validation) -> Plot:
 
 def _where_recommended(found: Validation) -> str:
     """The end of the finding: how the recommended one stands, where another leads."""
-    places = [(i, one) for i, one in enumerate(ranked(found), 1) if one.algorithm == found.recommended]
-    if not places or places[0][0] == 1 or places[0][1].accuracy.mean is None:
-        return "."
-    place, one = places[0]
-    return f"; the recommended {algorithm_title(one.algorithm)} is number {place} with {100 * one.accuracy.mean:.1f} %."
+    for place, one in enumerate(ranked(found), 1):
+        if one.algorithm == found.recommended and place > 1 and one.accuracy.mean is not None:
+            name, score = algorithm_title(one.algorithm), 100 * one.accuracy.mean
+            return f"; the recommended {name} is number {place} with {score:.1f} %."
+    return "."
 
 
 def _draw_board(where: Where, found: Validation, lines: Sequence[tuple[str, Reference]]) -> None:
@@ -188,7 +188,7 @@ def _draw_curves(where: Where, found: Validation, shown: Sequence[Candidate], se
             spines="lb",
         )
         _draw_curve(axes, one, mean, means, ACCENT if one.algorithm == found.recommended else INK)
-        if settled is not None:
+        if settled is not None and settled > 1:
             axes.axvline(settled, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
         axes.set(xlim=(1, rounds), ylim=(low - 0.04 * (high - low) - 0.1, high + 0.08 * (high - low) + 0.1))
         axes.set_xticks([1, rounds])
@@ -197,7 +197,7 @@ def _draw_curves(where: Where, found: Validation, shown: Sequence[Candidate], se
         axes.set_yticks([low, high], [f"{low:.0f}", f"{high:.0f}"] if column == 0 else ["", ""])
         axes.tick_params(labelsize=7)
     if settled is not None:
-        footnote(where, f"dashed: {settled_text(settled, rounds)}")
+        footnote(where, f"{'dashed: ' * (settled > 1)}{settled_text(settled, rounds)}")
 
 
 def _draw_curve(

@@ -53,7 +53,9 @@ def settled_text(settled: int, rounds: int) -> str:
     >>> settled_text(4, 30), settled_text(30, 30)
     ('the leader is settled from round 4 on', 'the lead still changed hands in the last round')
     """
-    if settled == rounds > 1:
+    if settled == 1:
+        return "the same candidate led from the first round on"
+    if settled == rounds:
         return "the lead still changed hands in the last round"
     return f"the leader is settled from round {settled} on"
 

@@ -101,6 +101,6 @@ def test_a_validation_says_who_was_eliminated_and_compares_on_the_seeds_both_had
     chief, loser = found.candidates
     assert (chief.eliminated_after, loser.eliminated_after) == (None, STAGE)
     assert (len(chief.accuracy.by_seed), len(loser.accuracy.by_seed)) == (10, STAGE)
-    gap = np.subtract(loser.accuracy.by_seed, chief.accuracy.by_seed[:STAGE])
+    gap = np.array(loser.accuracy.by_seed, float) - np.array(chief.accuracy.by_seed[:STAGE], float)
     assert found.comparisons[0].difference == pytest.approx(gap.mean(), abs=1e-12)
     assert found.settings["seeds"] == 10

@@ -119,7 +119,7 @@ _WORKS = (
         "legate2023wsm",
         "Gwen Legate and Lucas Caccia and Eugene Belilovsky",
         "Re-Weighted Softmax Cross-Entropy to Control Forgetting in Federated Learning",
-        "arXiv 2023",
+        "Conference on Lifelong Learning Agents (CoLLAs) 2023",
         f"{_ARXIV}2304.05260",
     ),
     _work(

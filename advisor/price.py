@@ -24,13 +24,15 @@ class Cost:
     """What an algorithm adds to FedAvg.
 
     ``traffic``: model copies each way. ``passes``: extra forward passes a step. ``vectors``: extra passes over the
-    weights a step. ``state``: what a party keeps between rounds, empty for nothing. ``copies``: that in model sizes.
-    ``citation``: key of the source.
+    weights a step. ``seconds``: time of a local step against FedAvg's on our engine, the middle of eight cases of
+    ``bench/engine.py``, to 0.05. ``state``: what a party keeps between rounds, empty for nothing. ``copies``: that in
+    model sizes. ``citation``: key of the source.
     """
 
     traffic: float = 1.0
     passes: float = 0.0
     vectors: float = 0.0
+    seconds: float = 1.0
     state: str = ""
     copies: float = 0.0
     citation: str = "mcmahan2017fedavg"
@@ -38,9 +40,10 @@ class Cost:
 
 _EXTRAS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "fedprox": {"vectors": 2, "citation": "li2020fedprox"},
+        "fedprox": {"vectors": 2, "seconds": 1.05, "citation": "li2020fedprox"},
         "scaffold": {
             "vectors": 2,
+            "seconds": 1.05,
             "state": "a control variate, as large as the model",
             "citation": "karimireddy2020scaffold",
         },
@@ -49,8 +52,13 @@ _EXTRAS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "fedadam": {"citation": "reddi2021adaptive"},
         "fedyogi": {"citation": "reddi2021adaptive"},
         "fedadagrad": {"citation": "reddi2021adaptive"},
-        "feddyn": {"vectors": 3, "state": "a gradient memory, as large as the model", "citation": "acar2021feddyn"},
-        "moon": {"passes": 2, "state": "its last model", "citation": "li2021moon"},
+        "feddyn": {
+            "vectors": 3,
+            "seconds": 1.15,
+            "state": "a gradient memory, as large as the model",
+            "citation": "acar2021feddyn",
+        },
+        "moon": {"passes": 2, "seconds": 2.0, "state": "its last model", "citation": "li2021moon"},
         "fedbn": {"state": "its own BatchNorm layers (small)", "citation": "li2021fedbn"},
     }
 )
@@ -66,13 +74,15 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The price of an algorithm.
 
     ``bytes_per_party_round``: up and down together, None where the model's size is not known. ``relative_compute``:
-    local arithmetic against FedAvg, 1 is equal. ``client_state``: what a party keeps between rounds, in words.
+    time of a local step against FedAvg's, measured on our engine, 1 is equal. ``counted_compute``: the same in
+    arithmetic. ``client_state``: what a party keeps between rounds, in words.
     ``client_state_bytes``: the same in bytes. ``round_bytes``: all parties of one round. ``tuning_runs``: full runs
     to find its own hyperparameter. ``parameters``: of the model, P.
     """
 
     bytes_per_party_round: int | None
     relative_compute: float
+    counted_compute: float
     client_state: str
     client_state_bytes: int | None
     round_bytes: int | None
@@ -246,7 +256,7 @@ def round_as_printed(algorithm: str, parameters: int, parties: int = 10) -> floa
     return cost(algorithm).traffic * (parties + 1) * FLOAT * parameters / 1e6
 
 
-def relative_compute(algorithm: str, batch_size: int) -> float:
+def counted_compute(algorithm: str, batch_size: int) -> float:
     """Arithmetic of a local step against FedAvg's, counted, not timed.
 
     A step of a dense network costs about 6 B P operations (forward 2, backward 4, times rows B and weights P); an
@@ -254,7 +264,7 @@ def relative_compute(algorithm: str, batch_size: int) -> float:
 
     Examples
     --------
-    >>> round(relative_compute("moon", 64), 2), round(relative_compute("fedprox", 64), 3)
+    >>> round(counted_compute("moon", 64), 2), round(counted_compute("fedprox", 64), 3)
     (1.67, 1.01)
     """
     extra = cost(algorithm)
@@ -269,7 +279,8 @@ def price(
     each = None if parameters is None else traffic(algorithm, parameters)
     return Price(
         bytes_per_party_round=each,
-        relative_compute=round(relative_compute(algorithm, batch_size), 3),
+        relative_compute=facts.seconds,
+        counted_compute=round(counted_compute(algorithm, batch_size), 3),
         client_state=facts.state or "none",
         client_state_bytes=None if parameters is None else round(facts.copies * FLOAT * parameters),
         round_bytes=None if each is None else each * parties,

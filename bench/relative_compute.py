@@ -5,9 +5,10 @@
 Ten parties of 640 random rows, batch 64, two local epochs; algorithms take turns, the least of 7 rounds counts, and
 ratios are of the same run.
 
-Measured in November 2026, on two shared cores under load: MLP on 20 features, FedProx 0.80, SCAFFOLD 0.93, FedNova
-0.81; 128-64 MLP on 784 features, FedProx 1.22, SCAFFOLD 1.20, FedNova 1.09. FedNova's local work is FedAvg's, so such
-a machine does not resolve differences under 20 %, and the price shows the counted figure.
+2026-11-30, one core of an AMD EPYC, other processes stopped, MLP on 20 features / 128-64 MLP on 784: FedProx 1.09 /
+1.35, SCAFFOLD 1.14 / 1.37, FedNova 1.07 / 1.07, FedAvgM 1.10 / 1.26, FedDyn 1.19 / 1.44, MOON 2.36 / 2.31. FedNova's and
+FedAvgM's local work is FedAvg's, so differences under 0.1 (0.25 for the wide one) are noise. The price shows the middle
+of the eight cases of bench/engine.py.
 """
 
 import time
@@ -15,7 +16,7 @@ import time
 import numpy as np
 import torch
 
-from fedskew.advisor.price import COSTS, relative_compute
+from fedskew.advisor.price import COSTS, counted_compute
 from fedskew.engine.algorithms import ALGORITHMS
 from fedskew.engine.blocks import Data
 from fedskew.engine.plans import ModelSpec
@@ -55,7 +56,7 @@ def main() -> None:
         found = seconds(model, features)
         for name, value in found.items():
             ratio = value / found["fedavg"]
-            counted = relative_compute(name, BATCH)
+            counted = counted_compute(name, BATCH)
             print(f"{model:<9}{name:<11}{value * 1e3:8.1f} ms  {ratio:5.2f} x FedAvg, counted {counted:.2f}")
 
 

@@ -6,9 +6,9 @@ Ten parties of 640 random rows, batch 64, two local epochs; algorithms take turn
 ratios are of the same run.
 
 2026-11-30, one core of an AMD EPYC, other processes stopped, MLP on 20 features / 128-64 MLP on 784: FedProx 1.09 /
-1.35, SCAFFOLD 1.14 / 1.37, FedNova 1.07 / 1.07, FedAvgM 1.10 / 1.26, FedDyn 1.19 / 1.44, MOON 2.36 / 2.31. FedNova's and
-FedAvgM's local work is FedAvg's, so differences under 0.1 (0.25 for the wide one) are noise. The price shows the middle
-of the eight cases of bench/engine.py.
+1.35, SCAFFOLD 1.14 / 1.37, FedNova 1.07 / 1.07, FedAvgM 1.10 / 1.26, FedDyn 1.19 / 1.44, MOON 2.36 / 2.31. FedNova's
+local work is FedAvg's, and so is FedAvgM's: differences under 0.1 (0.25 for the wide one) are noise. The price shows
+the middle of the eight cases of bench/engine.py.
 """
 
 import time

@@ -28,15 +28,18 @@ HELD_BACK = 0.2
 GRID_RATE = 0.01  # the learning rate that an algorithm's grid is written for
 
 Setting = dict[str, float | str]
+Key = tuple[tuple[str, float | str], ...]
+"""A setting as a key: its items."""
 RunFn = Callable[[Sequence[Trial]], list[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The chosen change to a candidate's hyperparameters, and everything that was tried for it."""
+    """The chosen change to a candidate's hyperparameters, everything that was tried, and each setting's last score."""
 
     hyper: Setting
     tried: tuple[Tried, ...]
+    scores: dict[Key, float]
 
 
 def tuning_table(data: Prepared, seed: int) -> Prepared:
@@ -77,7 +80,23 @@ def tune(trials: Sequence[Trial], run: RunFn) -> list[Tuned]:
     first = _stage(trials, rates, run, RUNGS[0])
     own = [_own(trial, found.hyper) for trial, found in zip(trials, first, strict=True)]
     second = _stage(trials, own, run, RUNGS[1])
-    return [Tuned(b.hyper, a.tried + b.tried) for a, b in zip(first, second, strict=True)]
+    return [_chosen(a, b) for a, b in zip(first, second, strict=True)]
+
+
+def _chosen(first: Tuned, second: Tuned) -> Tuned:
+    """The winner of the last rung, unless a smaller rate had already reached more in fewer rounds.
+
+    Then all that ran to the end fell apart, and the best of the smaller rates is taken: greater ones would fall too.
+    """
+    scores = {**first.scores, **second.scores}
+    finalists = list(second.scores)[-RUNGS[1][-1][1] :]
+    smaller = [setting for setting in scores if _rate(setting) < min(_rate(finalist) for finalist in finalists)]
+    best = max([*finalists, *smaller], key=lambda setting: scores[setting])
+    return Tuned(dict(best), first.tried + second.tried, scores)
+
+
+def _rate(setting: Key) -> float:
+    return float(dict(setting)["lr"])
 
 
 def _own(trial: Trial, best: Mapping[str, float | str]) -> list[Setting]:
@@ -98,6 +117,7 @@ def _stage(
     """Halve each trial's settings over the rungs; ties go to the setting named first."""
     left = [list(choices) for choices in settings]
     tried: list[list[Tried]] = [[] for _ in trials]
+    last: list[dict[Key, float]] = [{} for _ in trials]
     for share, keep in rungs:
         batch = [
             _short(trial, choice, share)
@@ -107,6 +127,9 @@ def _stage(
         outcomes = iter(run(batch))
         for i, choices in enumerate(left):
             scores = [_score(next(outcomes)) for _ in choices[:keep]]
+            for choice, score in zip(choices, scores, strict=False):
+                last[i].pop(tuple(choice.items()), None)  # those of the last rung stand last
+                last[i][tuple(choice.items())] = score
             tried[i] += [
                 Tried(
                     hyperparameters={**trials[i].algorithm.hyper, **choice, **trials[i].hyper},
@@ -116,7 +139,7 @@ def _stage(
                 for choice, score in zip(choices, scores, strict=False)
             ]
             left[i] = [choices[k] for k in np.argsort([-s for s in scores], kind="stable")]
-    return [Tuned(choices[0], tuple(lines)) for choices, lines in zip(left, tried, strict=True)]
+    return [Tuned(dict(c[0]), tuple(lines), scores) for c, lines, scores in zip(left, tried, last, strict=True)]
 
 
 def _rounds(trial: Trial, share: int) -> int:

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedskew.profiles.errors import FedskewError, choices
-from fedskew.profiles.matrices import shape_features
+from fedskew.profiles.matrices import dense_if_full, shape_features, stack_rows
 from fedskew.profiles.partitions import Finding
 from fedskew.profiles.readers import READERS
-from fedskew.profiles.readers.base import Arrays, Loaded, Options, Table, check_file
+from fedskew.profiles.readers.base import Arrays, Loaded, Options, Reader, Table, check_file
 from fedskew.profiles.readers.folder import list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
 from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
+from fedskew.profiles.readers.items import is_dataset
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +30,7 @@ class Gathered:
 
     ``silos`` are the names of the files or frames where each is a party; a silo without rows is among them. ``names``
     are the feature columns that the person wants. ``simulated`` says that a strategy made the parties, so that a column
-    cannot name them.
+    cannot name them; ``ragged`` is as in :class:`Arrays`. An array may be CSR.
     """
 
     where: str
@@ -38,12 +38,13 @@ class Gathered:
     party: "pl.Series | None"
     names: tuple[str, ...]
     table: "pl.DataFrame | None" = None
-    array: NDArray[Any] | None = None
+    array: Any = None
     silos: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     test: "Gathered | None" = None
     members: tuple[str, ...] = ()
     simulated: bool = False
+    ragged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,22 @@ def gather(source: Any, options: Options, choice: Choice, name: str = "the table
 
 def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding, ...]]:
     """Read every file of a source; each comes with its party name, or with None where it is the only one."""
-    if isinstance(source, Mapping) and source and all(is_frame(frame) for frame in source.values()):
+    if isinstance(source, Mapping) and source and all(is_frame(silo) or is_dataset(silo) for silo in source.values()):
         if len({str(key) for key in source}) < len(source):
             raise FedskewError("two silos have the same name; give each its own")
-        return [(str(key), read_memory(frame, options, f"silo {key!r}")) for key, frame in source.items()], ()
+        held = [(str(key), read_memory(silo, options, f"silo {key!r}")) for key, silo in source.items()]
+        return list(held), tuple(finding for _, data in held for finding in data.findings)
     paths = _paths(source)
     if paths is None:
-        return [(None, read_memory(source, options, name))], ()
+        loaded_one = read_memory(source, options, name)
+        return [(None, loaded_one)], loaded_one.findings
     findings: tuple[Finding, ...] = ()
     single = len(paths) == 1 and not paths[0].is_dir()
     if len(paths) == 1 and paths[0].is_dir():
+        whole = next((reader for reader in READERS if reader.folder(paths[0])), None)
+        if whole is not None:
+            data = whole.read(paths[0], options)
+            return [(None, data)], data.findings
         if is_of_images(paths[0], options, SUFFIXES):
             images = IMAGES.read(paths[0], options)
             return [(None, images)], images.findings
@@ -105,16 +112,28 @@ def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding
 def read_file(path: Path, options: Options) -> Loaded:
     """Read one file with the reader of its ending; with a delimiter given, any other ending is delimited text."""
     check_file(path)
-    suffix = path.suffix.lower()
-    if options.delimiter is not None and suffix not in SUFFIXES:
-        suffix = ".csv"
-    for reader in READERS:
-        if suffix in reader.suffixes:
-            return reader.read(path, options)
-    if suffix in ENDINGS:
+    reader = reader_of(path, options)
+    if reader is not None:
+        return reader.read(path, options)
+    if path.suffix.lower() in ENDINGS:
         raise FedskewError(f"{path}: is one image; give the folder that holds class/*.png or party/class/*.png")
     endings = ", ".join(sorted(SUFFIXES))
-    raise FedskewError(f"{path}: unknown kind of file; endings that are read: {endings} (or give --delimiter for text)")
+    raise FedskewError(
+        f"{path}: unknown kind of file; endings that are read: {endings} (or give --delimiter for text). Told by "
+        "content, whatever the ending: svmlight, idx (MNIST), CIFAR python batches, LEAF JSON"
+    )
+
+
+def reader_of(path: Path, options: Options) -> Reader | None:
+    """The reader of a file: by its ending, else by its content; with a delimiter, any other ending is a table."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES or suffix == ".txt":
+        if options.delimiter is not None:
+            suffix = ".csv"
+        claimed = next((reader for reader in READERS if options.delimiter is None and reader.claims(path)), None)
+        if claimed is not None:
+            return claimed
+    return next((reader for reader in READERS if suffix in reader.suffixes), None)
 
 
 def _paths(source: Any) -> list[Path] | None:
@@ -255,23 +274,27 @@ def _gather_arrays(
     import polars as pl
 
     first = arrays[0][1]
+    ragged = all(data.ragged for _, data in arrays)
     shape = first.features.shape[1:]
     for _, data in arrays:
-        if data.features.shape[1:] != shape:
+        if data.features.shape[1:] != shape and not ragged:
             raise FedskewError(
                 f"{data.name}: its rows have the shape {data.features.shape[1:]}, those of {first.name} have {shape}"
             )
     named = arrays[0][0] is not None and options.party is None and all(data.party is None for _, data in arrays)
-    silos = tuple(str(name) for name, _ in arrays) if named else first.silos
+    silos = tuple(str(name) for name, _ in arrays) if named else _exact_names([data for _, data in arrays])
     parts = [data.party for _, data in arrays]
     party = None if any(part is None for part in parts) else np.concatenate([p for p in parts if p is not None])
     if named:
         party = np.repeat(np.array(silos), [len(data.labels) for _, data in arrays])
-    features = first.features if len(arrays) == 1 else np.concatenate([data.features for _, data in arrays])
+    features, padded = stack_rows([data.features for _, data in arrays], [data.name for _, data in arrays])
     labels = first.labels if len(arrays) == 1 else np.concatenate([data.labels for _, data in arrays])
     ready = first.modality == "image" and options.modality != "tabular"
     shaped = features if ready else shape_features(features, options.modality, first.name)
     names = array_names(shaped) if shaped.ndim == 2 else []
+    if ragged:
+        names = names if shaped[:, [0]].count_nonzero() else names[1:]  # counted from 1
+        shaped = dense_if_full(shaped, first.name)
     by_member = choice.features is not None and choice.features[0] in first.members
     kept = choose_names(first.name, names, Choice(None if by_member else choice.features, choice.drop), [])
     test = None
@@ -280,10 +303,17 @@ def _gather_arrays(
     series = pl.Series(options.label or "y", labels)
     parties = None if party is None else pl.Series(options.party or "party", party)
     return Gathered(
-        first.name, series, parties, tuple(kept), None, shaped, silos, findings, test=test, members=first.members
-    )
+        first.name, series, parties, tuple(kept), None, shaped, silos, (*findings, *padded), test=test,
+        members=first.members, ragged=ragged,
+    )  # fmt: skip
 
 
-def array_names(matrix: NDArray[Any]) -> list[str]:
+def _exact_names(arrays: list[Arrays]) -> tuple[str, ...]:
+    """The parties that the files name exactly, of all files; none where a file names them by its rows only."""
+    names = [data.silos for data in arrays]
+    return tuple(dict.fromkeys(name for silos in names for name in silos)) if all(names) else ()
+
+
+def array_names(matrix: Any) -> list[str]:
     """Names for the columns of a matrix that has none: x0, x1, …"""
     return [f"x{i}" for i in range(matrix.shape[1])]

@@ -10,7 +10,7 @@ from fedskew.profiles.coding import Coded, align, bin_target, code_exact, code_n
 from fedskew.profiles.columns import encode_test
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.gathering import Choice, Gathered, array_names, gather
-from fedskew.profiles.matrices import take_columns
+from fedskew.profiles.matrices import take_columns, widen
 from fedskew.profiles.partitions import Column, Finding, Holdout
 from fedskew.profiles.readers.base import Options
 
@@ -46,7 +46,8 @@ def encode_holdout(
     else:
         assert test.array is not None
         assert data.array is not None
-        test = _same_channels(test, data.array)
+        test, cut = _same_width(_same_channels(test, data.array), data, where)
+        findings += cut
         assert test.array is not None
         if test.array.shape[1:] != data.array.shape[1:]:
             shape, wanted = test.array.shape[1:], data.array.shape[1:]
@@ -62,7 +63,26 @@ def encode_holdout(
     return Holdout(matrix, codes[places], party), names, findings + more
 
 
-def _same_channels(test: Gathered, array: NDArray[Any]) -> Gathered:
+def _same_width(test: Gathered, data: Gathered, where: str) -> tuple[Gathered, list[Finding]]:
+    """Test rows of an svmlight file in the width and the form (dense, CSR) of the training rows."""
+    if not (test.ragged and data.ragged):
+        return test, []
+    from scipy.sparse import csr_array
+
+    width = data.array.shape[1]
+    matrix = csr_array(test.array)
+    here, known = matrix.shape[1], 0 if "x0" in data.names else 1
+    lost = matrix[:, width:].count_nonzero() + (matrix[:, [0]].count_nonzero() if known else 0)
+    findings = []
+    if here != width or lost:
+        what = f"cut off, {lost} of its values with them" if lost or here > width else "filled with 0"
+        text = f"{where}has features up to {here - 1}, the training data {known} to {width - 1}: the others are {what}"
+        findings.append(Finding(code="padded_columns", severity="mild", text=text, count=abs(here - width)))
+    matrix = widen(matrix, width)
+    return replace(test, array=matrix.toarray() if isinstance(data.array, np.ndarray) else matrix), findings
+
+
+def _same_channels(test: Gathered, array: Any) -> Gathered:
     """Grey images of a test folder as RGB where one of the training images has colour."""
     if test.array is None or test.array.ndim != 4 or array.ndim != 4 or (test.array.shape[1], array.shape[1]) != (1, 3):
         return test

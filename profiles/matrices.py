@@ -1,5 +1,6 @@
 """Features that come as arrays: images or a matrix, and the columns of a matrix that name the party."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -7,10 +8,13 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.columns import Groups, names_party
 from fedskew.profiles.errors import FedskewError
-from fedskew.profiles.noticed import Noticed
-from fedskew.profiles.partitions import Column
+from fedskew.profiles.noticed import Noticed, some
+from fedskew.profiles.partitions import Column, Finding
+from fedskew.profiles.readers.base import check_memory
 
 SMALLEST = 8  # pixels a side
+FULL = 0.05
+"""Share of cells that are not 0 from which the columns of a sparse file are as those of any table, and are scaled."""
 
 
 def looks_like_images(shape: tuple[int, ...]) -> bool:
@@ -27,18 +31,59 @@ def looks_like_images(shape: tuple[int, ...]) -> bool:
     return height >= SMALLEST and width >= SMALLEST and height <= 2 * width
 
 
-def shape_features(
-    features: NDArray[Any], modality: Literal["tabular", "image"] | None, where: str
-) -> NDArray[np.float32] | NDArray[np.uint8]:
+def stack_rows(parts: list[Any], names: list[str]) -> tuple[Any, list[Finding]]:
+    """Rows of all silos one below the other; sparse ones are padded to the widest, with a finding."""
+    if len(parts) == 1:
+        return parts[0], []
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts), []
+    from scipy.sparse import csr_array, vstack
+
+    width = max(part.shape[1] for part in parts)
+    narrow = [name for name, part in zip(names, parts, strict=True) if part.shape[1] < width]
+    whole = csr_array(vstack([widen(csr_array(part), width) for part in parts], format="csr"))
+    if not narrow:
+        return whole, []
+    text = f"{len(narrow)} silos end before feature {width - 1}, which others have; what is not there counts as 0: "
+    shown = tuple(Path(name).stem for name in narrow)
+    return whole, [
+        Finding(code="padded_columns", severity="mild", text=text + some(list(shown)), parties=shown, count=len(narrow))
+    ]
+
+
+def widen(matrix: Any, width: int) -> Any:
+    """A CSR array with as many columns as asked for: empty ones appended, or the last ones cut off."""
+    from scipy.sparse import csr_array
+
+    if matrix.shape[1] > width:
+        return matrix[:, :width]
+    shape = (matrix.shape[0], width)
+    return csr_array((matrix.data, matrix.indices, matrix.indptr), shape=shape, copy=False)
+
+
+def dense_if_full(matrix: Any, where: str) -> Any:
+    """A CSR array as a dense one where at least a twentieth of its cells hold something."""
+    rows, width = matrix.shape
+    if matrix.nnz < FULL * rows * width:
+        return matrix
+    check_memory(Path(where), 8 * rows * width)
+    return matrix.toarray()
+
+
+def shape_features(features: Any, modality: Literal["tabular", "image"] | None, where: str) -> Any:
     """Bring an array into the shape of a partition: (N, F) float32, or (N, C, H, W) uint8 or float32.
 
-    Whole numbers 0 to 255 of images become uint8. Channels that stand last are moved.
+    Whole numbers 0 to 255 of images become uint8. Channels that stand last are moved. CSR stays CSR.
 
     Raises
     ------
     FedskewError
         ``modality`` is ``image`` and the array has no height and width.
     """
+    if not isinstance(features, np.ndarray):
+        if modality == "image":
+            raise FedskewError(f"{where}: its features are sparse, and images are not; leave out --modality image")
+        return features.astype(np.float32, copy=False)
     images = looks_like_images(features.shape) if modality is None else modality == "image"
     if not images:
         flat = features.reshape(len(features), -1) if len(features) else features.reshape(0, _width(features.shape))
@@ -56,12 +101,14 @@ def shape_features(
 
 
 def choose_matrix(
-    matrix: NDArray[np.float32], names: list[str], kept: tuple[str, ...], asked: frozenset[str], groups: Groups
-) -> tuple[NDArray[np.float32], tuple[Column, ...], Noticed]:
+    matrix: Any, names: list[str], kept: tuple[str, ...], asked: frozenset[str], groups: Groups
+) -> tuple[Any, tuple[Column, ...], Noticed]:
     """Keep the wanted columns of a matrix, rows in the order of ``groups``; those that name the party are left out.
 
-    Infinite values become NaN and are counted.
+    Infinite values become NaN and are counted; in CSR, where neither has a place, they are an error.
     """
+    if not isinstance(matrix, np.ndarray):
+        return _choose_sparse(matrix, names, kept, asked, groups)
     noticed = Noticed(groups.rows)
     place = {name: i for i, name in enumerate(names)}
     chosen = []
@@ -81,11 +128,46 @@ def choose_matrix(
     return take_columns(groups.gather(matrix), names, columns), columns, noticed
 
 
-def take_columns(matrix: NDArray[np.float32], names: list[str], columns: tuple[Column, ...]) -> NDArray[np.float32]:
+def _choose_sparse(
+    matrix: Any, names: list[str], kept: tuple[str, ...], asked: frozenset[str], groups: Groups
+) -> tuple[Any, tuple[Column, ...], Noticed]:
+    if not np.isfinite(matrix.data).all():
+        raise FedskewError("the sparse features hold NaN or infinite values; replace them by numbers")
+    noticed = Noticed(groups.rows)
+    matrix = groups.gather(matrix)
+    leaks = {names[place] for place in _name_the_party(matrix, groups)}
+    leaks &= {*kept}
+    noticed.kept_leaks, noticed.leaks = sorted(leaks & asked), sorted(leaks - asked)
+    chosen = [name for name in kept if name not in leaks or name in asked]
+    columns = tuple(Column(name, "numeric", i, i + 1) for i, name in enumerate(chosen))
+    return take_columns(matrix, names, columns), columns, noticed
+
+
+def _name_the_party(matrix: Any, groups: Groups) -> NDArray[np.int64]:
+    """Columns of a CSR array that are constant within every party but not between those of two rows and more."""
+    sizes = np.diff(groups.starts, append=groups.rows)
+    if len(sizes) < 2 or groups.rows - len(sizes) < 10:
+        return np.empty(0, np.int64)
+    suspects, first = np.arange(matrix.shape[1]), None
+    differs = np.zeros(matrix.shape[1], np.bool_)
+    for start, size in zip(groups.starts, sizes, strict=True):
+        if size < 2 or not len(suspects):
+            continue
+        block = matrix[start : start + size]
+        low, high = block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()
+        first = low if first is None else first
+        differs |= low != first
+        suspects = suspects[(low == high)[suspects]]
+    return suspects[differs[suspects]]
+
+
+def take_columns(matrix: Any, names: list[str], columns: tuple[Column, ...]) -> Any:
     """The wanted columns of a matrix, infinite values as NaN."""
     place = {name: i for i, name in enumerate(names)}
     if len(columns) != len(names):
         matrix = matrix[:, [place[column.name] for column in columns]]
+    if not isinstance(matrix, np.ndarray):
+        return matrix
     infinite = np.isinf(matrix)
     return np.where(infinite, np.float32(np.nan), matrix) if infinite.any() else matrix
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, numeric_target
 from fedskew.profiles.errors import FedskewError
-from fedskew.profiles.gathering import Choice, Gathered, gather
+from fedskew.profiles.gathering import Choice, Gathered, gather, reader_of
 from fedskew.profiles.heldout import gather_test
 from fedskew.profiles.partitions import Partition, make_partition, ordered_names
 from fedskew.profiles.readers.base import Options, check_file
@@ -95,7 +95,10 @@ class Source:
         codes = np.where((codes < 0) & unlabelled, 0, codes)
         series = pl.Series("party", [*names, None])[np.where(codes < 0, len(names), codes)]
         assigned = replace(self.data, party=series, silos=names, simulated=simulated or self.data.simulated)
-        result = to_partition(assigned, self.held_out, self.choice, self.task, partitioned=False)
+        held_out = self.held_out
+        if simulated and held_out is not None:
+            held_out = replace(held_out, party=None, silos=())  # its parties are those of the files
+        result = to_partition(assigned, held_out, self.choice, self.task, partitioned=False)
         if result.party_names != ordered_names(names):
             raise FedskewError("party names must differ in more than outer spaces and must not mean a missing value")
         return result
@@ -140,7 +143,7 @@ def hash_of(paths: Sequence[str | Path]) -> str:
     digest = hashlib.sha256()
     for path in map(Path, paths):
         folder = path.is_dir()
-        for file in _data_files(path) if folder else [path]:
+        for file in _data_files(path) if folder else _parts(path):
             name = file.relative_to(path).as_posix() if folder else ""
             empty = folder and not file.stat().st_size  # a reader may count it as bad; it does not spoil the folder
             size = 0 if empty else check_file(file)
@@ -149,6 +152,13 @@ def hash_of(paths: Sequence[str | Path]) -> str:
                 while block := stream.read(_BLOCK):
                     digest.update(block)
     return digest.hexdigest()
+
+
+def _parts(path: Path) -> tuple[Path, ...]:
+    """The files that hold the rows of one file: labels may lie beside images."""
+    check_file(path)
+    reader = reader_of(path, Options())
+    return (path,) if reader is None else reader.parts(path)
 
 
 def is_index(path: str | Path) -> bool:

@@ -15,6 +15,7 @@ from fedskew.profiles.heldout import encode_holdout, gather_test
 from fedskew.profiles.matrices import choose_matrix
 from fedskew.profiles.partitions import Column, Finding, Partition, make_partition
 from fedskew.profiles.readers.base import Options
+from fedskew.profiles.readers.leaf import is_leaf
 from fedskew.profiles.readers.npz import member_names
 
 TASKS, MODALITIES, BAD_ROWS = ("classification", "regression"), ("tabular", "image"), ("error", "skip")
@@ -42,7 +43,9 @@ def read_table(
     source : one CSV, TSV, Parquet, Arrow or npz file; several files or a folder, one file a silo (its stem is the
         party); a folder of images ``party/class/*.png`` (or ``class/*.png``, one party); an index file (``.json``); a
         pandas or polars frame; a dict of frames by party; a dict of arrays with the keys of an npz; ``(x, y)`` or
-        ``(x, y, party)``
+        ``(x, y, party)``, x dense or scipy sparse; a torch or Hugging Face ``Dataset``, a dict of them by party, or
+        ``(dataset, row numbers by party)``; svmlight, idx (MNIST), CIFAR batches, SVHN ``.mat`` or LEAF JSON: a file or
+        the folder of the data set
     label, party : columns, or members of an npz; with ``party``, several files are shards of one table
     drop : columns to leave out
     features : columns to use and no others, even such as look like an id; or a member of an npz
@@ -127,7 +130,7 @@ def to_partition(
         findings += noticed.findings()
     else:
         assert data.array is not None
-        matrix = data.array if len(rows.places) == len(data.array) else data.array[rows.places]
+        matrix = data.array if len(rows.places) == data.array.shape[0] else data.array[rows.places]
         if matrix.ndim == 4:
             matrix = groups.gather(matrix)
         else:
@@ -235,6 +238,6 @@ def _index(source: Any) -> Path | None:
         return None
     path = Path(items[0])
     if path.suffix.lower() == ".json":
-        return path
+        return None if is_leaf(path) else path
     held = member_names(path) if path.suffix.lower() == ".npz" and path.is_file() else ()
     return path if "fedskew_index" in held else None

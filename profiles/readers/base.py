@@ -57,11 +57,12 @@ class Arrays:
     """Features, labels and perhaps parties of one file as arrays of N rows each; ``test`` is the held-out part.
 
     ``silos`` are exact party names, those without rows too, where folders name the parties; ``modality`` is ``image``
-    where the features are (N, C, H, W) already.
+    where the features are (N, C, H, W) already. Features may be CSR; ``ragged`` says that the number of their columns
+    is only the largest that occurs in this file, and that column 0 exists only where something is in it.
     """
 
     name: str
-    features: NDArray[Any]
+    features: Any
     labels: NDArray[Any]
     party: NDArray[Any] | None = None
     test: "Arrays | None" = None
@@ -70,18 +71,36 @@ class Arrays:
     findings: tuple[Finding, ...] = ()
     silos: tuple[str, ...] = ()
     modality: Literal["image"] | None = None
+    ragged: bool = False
 
 
 Loaded = Table | Arrays
 
 
+def never(path: Path) -> bool:  # noqa: ARG001 - a reader that claims nothing
+    """Claim no file and no folder."""
+    return False
+
+
+def alone(path: Path) -> tuple[Path, ...]:
+    """A file that holds all of its rows."""
+    return (path,)
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One file format: what it is called, the endings of its files, and the function that reads one."""
+    """One file format: what it is called, the endings of its files, and the function that reads one.
+
+    ``claims`` tells by its content whether a file of any other ending is of this format, ``folder`` whether a folder is
+    one data set of it; ``parts`` are the files that the rows of one file are spread over. All are quick and never fail.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Path, Options], Loaded]
+    claims: Callable[[Path], bool] = never
+    folder: Callable[[Path], bool] = never
+    parts: Callable[[Path], tuple[Path, ...]] = alone
 
 
 def check_file(path: Path) -> int:
@@ -143,6 +162,20 @@ def available_memory() -> int:
     except (OSError, ValueError):
         pass  # not Linux, or an older kind of control group
     return min(known)
+
+
+def refuse_columns(path: Path, options: Options, what: str, *, label: bool = True) -> None:
+    """Refuse the names of columns where a format has none.
+
+    Raises
+    ------
+    FedskewError
+        A party was asked for, or (where ``label`` is True) a label.
+    """
+    given = (("label", options.label if label else None), ("party", options.party if options.party_required else None))
+    for name, value in given:
+        if value is not None:
+            raise FedskewError(f"{path}: --{name} is {value!r}, but {what}; leave out --{name}")
 
 
 def _neighbour(path: Path) -> str:

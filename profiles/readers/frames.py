@@ -7,6 +7,7 @@ import numpy as np
 
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.readers.base import Loaded, Options, Table
+from fedskew.profiles.readers.items import is_dataset, is_dataset_with_parties, read_dataset
 from fedskew.profiles.readers.npz import FEATURES, pick_members
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def is_frame(source: object) -> bool:
 def read_memory(source: Any, options: Options, name: str = "the table") -> Loaded:
     """Take in a pandas or polars frame, a dict of arrays with the keys of an npz, columns, or ``(x, y[, party])``.
 
+    x may be a scipy sparse matrix. A data set of torch or Hugging Face: see :func:`read_dataset`.
+
     Raises
     ------
     FedskewError
@@ -29,14 +32,16 @@ def read_memory(source: Any, options: Options, name: str = "the table") -> Loade
     """
     if is_frame(source):
         return Table(name, _polars(source))
+    if is_dataset(source) or is_dataset_with_parties(source):
+        return read_dataset(source, options, name)
     if isinstance(source, tuple) and 2 <= len(source) <= 3:
         source = dict(zip(("x", "y", "party"), source, strict=False))
     if not isinstance(source, Mapping) or not all(isinstance(key, str) for key in source):
         raise FedskewError(
             f"the source is of type {type(source).__name__}; allowed are paths, pandas and polars frames, "
-            "a dict of arrays, or a tuple (x, y) or (x, y, party)"
+            "a dict of arrays, a tuple (x, y) or (x, y, party), or a Dataset of torch or Hugging Face"
         )
-    arrays = {key: np.asarray(value) for key, value in source.items() if value is not None}
+    arrays = {key: _array(value) for key, value in source.items() if value is not None}
     by_member = any(key.lower() in FEATURES for key in arrays) or bool(set(options.features or ()) & set(_wide(arrays)))
     if by_member and any(key.lower() in {"y", "y_train", options.label} or key == options.label for key in arrays):
         return pick_members(name, tuple(arrays), lambda key: _plain(name, key, arrays[key]), options)
@@ -47,6 +52,15 @@ def read_memory(source: Any, options: Options, name: str = "the table") -> Loade
     import polars as pl
 
     return Table(name, pl.DataFrame([_series(key, array) for key, array in arrays.items()]))
+
+
+def _array(value: Any) -> Any:
+    """A numpy array, or a CSR array of any scipy sparse matrix."""
+    if not hasattr(value, "tocsr"):
+        return np.asarray(value)
+    from scipy.sparse import csr_array
+
+    return csr_array(value)
 
 
 def _wide(arrays: Mapping[str, Any]) -> list[str]:

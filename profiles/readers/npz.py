@@ -111,8 +111,8 @@ def _arrays(
         raise FedskewError(f"{where}: features {x!r} are a single number; they must have one row for each label")
     parties = None if party is None else _flat(get(party))
     for name, array in ((y, labels), (party, parties)):
-        if array is not None and array.shape != (len(features),):
-            n = len(features)
+        n = features.shape[0]
+        if array is not None and array.shape != (n,):
             raise FedskewError(f"{where}: {name!r} has shape {array.shape}; {x!r} has {n} rows, so it must be ({n},)")
     return Arrays(where, features, _with_names(labels, classes), parties, None, members)
 

@@ -1,5 +1,9 @@
 """Parquet and Arrow IPC files."""
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,15 +37,45 @@ def read_columnar(path: Path, options: Options) -> Table:
     import polars as pl
 
     try:
-        rows, names = _declared(path)
-        check_memory(path, rows * len(names) * VALUE_BYTES)
-        frame = _scan(path).collect()
+        with panics_unheard():
+            rows, names = _declared(path)
+            check_memory(path, rows * len(names) * VALUE_BYTES)
+            frame = _scan(path).collect()
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as fault:
         reason = (str(fault).splitlines() or ["unknown reason"])[0]
         raise FedskewError(f"{path}: cannot be read ({reason:.120}); is it cut or of another format?") from None
     if not names:
         raise FedskewError(f"{path}: holds no columns")
     return Table(str(path), frame, simulated=_simulated(path, options))
+
+
+@contextmanager
+def panics_unheard() -> Iterator[None]:
+    """Within this block a panic of polars prints nothing; it comes as an exception as well, and that is told.
+
+    Whatever else is written to stderr meanwhile, by any thread, is kept and written when the block ends without one.
+    """
+    import polars as pl
+
+    try:
+        kept = os.dup(2)
+    except OSError:  # no stderr: nothing can be printed there
+        yield
+        return
+    with os.fdopen(kept, "wb", buffering=0) as stderr, tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        panicked = False
+        try:
+            yield
+        except pl.exceptions.PanicException:
+            panicked = True
+            raise
+        finally:
+            os.dup2(stderr.fileno(), 2)
+            held.seek(0)
+            text = b"" if panicked else held.read()
+            if text:
+                stderr.write(text)
 
 
 def _simulated(path: Path, options: Options) -> bool:

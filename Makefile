@@ -1,4 +1,4 @@
-.PHONY: demo test lint types unit test-long test-browser clean
+.PHONY: demo test docs lint types unit test-long test-browser test-flower test-ray clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -19,8 +19,30 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --ignore=tests/browser
 
+test-long: $(VENV)/.dev ## the kills, twenty times as many
+	FEDSKEW_KILLS=500 OMP_NUM_THREADS=1 $(BIN)/pytest tests/engine/test_resume.py -k ever_again
+
+docs: $(VENV)/.docs ## the documentation as a site in build/site; any warning is an error
+	$(BIN)/mkdocs build --strict --quiet
+
+$(VENV)/.docs: pyproject.toml constraints.txt $(VENV)/.user
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
+
 test-browser: $(VENV)/.dev ## look at report pages in chromium; skipped, with the reason, where that cannot be
 	BIN=$(BIN) tests/browser/run
+
+test-flower: .venv-flower/.done ## run exported apps in Flower's simulation, offline, in an environment of their own
+	OMP_NUM_THREADS=1 .venv-flower/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/flower
+
+.venv-flower/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip install --quiet -c constraints.txt -e . 'flwr[simulation]>=1.42,<2' 'pytest>=9,<10' \
+		'pytest-timeout>=2.3' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	touch $@
+
+test-ray: $(VENV)/.ray ## run trials on a Ray started here and on a cluster started by hand
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/engine/test_ray.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,5 +55,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt $(VENV)/.user
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(VENV)/.ray: pyproject.toml constraints.txt $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,ray]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-flower build dist .pytest_cache .mypy_cache .ruff_cache

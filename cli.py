@@ -30,7 +30,8 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE...",
         show_default=False,
-        help="A CSV, TSV, Parquet, Arrow or npz file; silo files; a folder of them or of images.",
+        help="A CSV, TSV, Parquet, Arrow, npz, svmlight or index file; silo files; a folder of them, of images, or of "
+        "MNIST, CIFAR, SVHN or LEAF files; sketches.",
     ),
 ]
 Label = Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=DATA)]
@@ -71,6 +72,13 @@ Model = Annotated[
 ]
 MaxRows = Annotated[int | None, typer.Option(help="Train on at most this many rows.", rich_help_panel=RUN)]
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: one a core.", rich_help_panel=RUN)]
+Backend = Annotated[str, typer.Option(help="local or ray: where the trials run.", rich_help_panel=RUN)]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|HOST:PORT", help="A running Ray cluster; default: one is started here.", rich_help_panel=RUN
+    ),
+]
 Recommended = Annotated[
     str | None, typer.Option(help="The algorithm the verdict is about; default: ask recommend.", rich_help_panel=RUN)
 ]
@@ -119,13 +127,16 @@ def profile(
     html: Html = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how skewed the silos are, beyond what chance gives at these sizes."""
-    from fedskew.advisor.arguments import read_source
+    """Measure how skewed the silos are, beyond what chance gives at these sizes.
+
+    SOURCE may also be the files that `fedskew sketch` wrote, one or more a silo.
+    """
     from fedskew.advisor.delivery import deliver
+    from fedskew.advisor.sketch_command import read_silos
     from fedskew.profiles import profile as run
 
     options = locals()
-    deliver(run(read_source(source, options)), json_, quiet=quiet, html=html)
+    deliver(run(read_silos(source, options)), json_, quiet=quiet, html=html)
 
 
 @app.command(short_help="Recommend an algorithm, with checks, evidence and price.")
@@ -156,15 +167,16 @@ def recommend(
 ) -> None:
     """Recommend an algorithm by the decision tree of the NIID-Bench paper, with checks, evidence and price.
 
-    SOURCE may also be a profile that `fedskew profile --json` wrote.
+    SOURCE may also be a profile that `fedskew profile --json` wrote, or the sketches of all silos.
     """
     from fedskew.advisor import recommend as run
-    from fedskew.advisor.arguments import constraints_of, read_source, written_profile
+    from fedskew.advisor.arguments import constraints_of, written_profile
     from fedskew.advisor.delivery import deliver
+    from fedskew.advisor.sketch_command import read_silos
     from fedskew.profiles import profile as measure
 
     options = locals()
-    found = written_profile(source) or measure(read_source(source, options))
+    found = written_profile(source) or measure(read_silos(source, options))
     deliver(run(found, **constraints_of(options)), json_, quiet=quiet, html=html)
 
 
@@ -200,6 +212,8 @@ def validate(
     model: Model = None,
     max_rows: MaxRows = None,
     jobs: Jobs = None,
+    backend: Backend = "local",
+    address: Address = None,
     run: Run = None,
     no_tuning: NoTuning = False,
     no_references: NoReferences = False,
@@ -216,18 +230,21 @@ def validate(
     """
     from fedskew.advisor import recommend as choose
     from fedskew.advisor.arguments import constraints_of, read_look_alike, read_source, training_options
-    from fedskew.advisor.delivery import deliver, watching
+    from fedskew.advisor.delivery import begin, deliver, watching
     from fedskew.engine import validate as check
     from fedskew.profiles import profile as measure
 
     options = locals()
     training = training_options(options)
     partition = read_look_alike(like, on, source, options) if like or on else read_source(source, options)
+    advice = None
     if recommended is None:
-        recommended = choose(measure(partition), **constraints_of(options)).algorithm
+        advice = choose(measure(partition), **constraints_of(options))
+        recommended = advice.algorithm
+    begin(run, force=force_resume)
     with watching(json_, quiet=quiet) as watchers:
         found = check(partition, recommended=recommended, **watchers, **training)
-    deliver(found, json_, quiet=quiet, html=html)
+    deliver(found, json_, quiet=quiet, html=html, run=run, advice=advice)
     _leave(found)
 
 
@@ -264,6 +281,8 @@ def advise(
     model: Model = None,
     max_rows: MaxRows = None,
     jobs: Jobs = None,
+    backend: Backend = "local",
+    address: Address = None,
     run: Run = None,
     no_tuning: NoTuning = False,
     no_references: NoReferences = False,
@@ -277,8 +296,9 @@ def advise(
     """Do all three: profile the silos, recommend an algorithm, and check the advice on your data."""
     from fedskew.advisor import advise as advise_on
     from fedskew.advisor import demo_partition
-    from fedskew.advisor.arguments import check_outputs, constraints_of, read_source, training_options
-    from fedskew.advisor.delivery import deliver, watching
+    from fedskew.advisor.arguments import check_outputs, constraints_of, training_options
+    from fedskew.advisor.delivery import begin, deliver, watching
+    from fedskew.advisor.sketch_command import read_silos, rows_of
 
     options = locals()
     training = training_options(options)
@@ -288,32 +308,114 @@ def advise(
     if demo and source:
         raise _wrong("give either SOURCE or --demo, not both")
     check_outputs(options)
-    partition = demo_partition() if demo else read_source(source, options)
+    silos = demo_partition() if demo else read_silos(source, options)
+    partition = silos if no_validate else rows_of(silos)
+    begin(run, force=force_resume)
     with watching(json_, quiet=quiet) as watchers:
         found = advise_on(
             partition, validated=not no_validate, constraints=constraints_of(options), **watchers, **training
         )
-    deliver(found, json_, quiet=quiet, html=html)
+    deliver(found, json_, quiet=quiet, html=html, run=run)
     _leave(found.validation)
 
 
-@app.command(short_help="Write one HTML page from a JSON answer.")
+@app.command(short_help="Show an answer again, or write it as one HTML page.")
 def report(
     source: Annotated[
-        Path, typer.Argument(metavar="FILE.json", show_default=False, help="What profile … advise wrote with --json.")
+        Path,
+        typer.Argument(
+            metavar="RUN", show_default=False, help="A run folder, or what profile … advise wrote with --json."
+        ),
     ],
     *,
-    html: Annotated[Path, typer.Option("--html", metavar="PATH", help="The page to write.")],
+    html: Html = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one self-contained HTML page from what profile, recommend, validate or advise wrote as JSON."""
-    from fedskew.advisor.delivery import read_whole
-    from fedskew.advisor.reporting import read_report
-    from fedskew.profiles.atomic import write_atomically
+    """Show what a finished run found, or write it as one self-contained HTML page with --html.
 
-    write_atomically(html, read_report(read_whole(source)).to_html().encode())
+    RUN is the folder given to --run of validate or advise, or a file that profile, recommend, validate or advise
+    wrote with --json.
+    """
+    from fedskew.advisor.delivery import deliver_again, read_answer
+    from fedskew.advisor.reporting import read_report
+
+    deliver_again(read_report(read_answer(source)), quiet=quiet, html=html)
+
+
+exports = typer.Typer(help="Write an app that runs what was found.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(exports, name="export")
+
+
+@exports.command(short_help="Write a Flower app.")
+def flower(
+    source: Annotated[Path, typer.Argument(metavar="RUN", show_default=False, help="As for `fedskew report`.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
+    algorithm: Annotated[str | None, typer.Option(help="Another than was found; NAME+wsm too.")] = None,
+) -> None:
+    """Write a Flower app of the verdict's winner, else of the recommended algorithm: server and client side."""
+    from fedskew.advisor.export import export_answer
+
+    typer.echo(export_answer(source, out, algorithm))
+
+
+@app.command(short_help="Sketch silos: sums that leave a silo, never a row.")
+def sketch(
+    source: Sources = None,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="The sketch file to write.")],
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN", help="From `fedskew plan`: adds the joint feature index.")
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option(help="Withhold whatever rests on fewer rows than this.", min=2)
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Label counts only, with the noise of differential privacy; needs --plan.")
+    ] = None,
+    spend_again: Annotated[
+        bool, typer.Option("--spend-again", help="Draw noise anew for silos that have spent epsilon.")
+    ] = False,
+    label: Label = None,
+    party: Party = None,
+    drop: Drop = None,
+    features: Features = None,
+    task: Task = None,
+    modality: Modality = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    on_bad_row: OnBadRow = "error",
+    quiet: Quiet = False,
+) -> None:
+    """Write the sufficient statistics of silos into a file: no rows, and all that profile needs.
+
+    Without --party each file is one silo, named by its stem.
+    """
+    from fedskew.advisor.sketch_command import make_sketches
+
+    options = {**locals(), "test": None}
+    if not source:
+        raise _wrong("no SOURCE given: name a file, silo files or a folder of them")
+    told = make_sketches(source, out, options)
     if not quiet:
-        typer.echo(f"Report written to {html}")
+        typer.echo(told)
+
+
+@app.command(short_help="Fix what the second round of sketches needs.")
+def plan(
+    source: Annotated[
+        list[Path] | None, typer.Argument(metavar="SKETCH...", show_default=False, help="The sketches of all silos.")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option(metavar="PLAN.json", help="The plan file to write.")],
+    classes: Annotated[str | None, typer.Option(help="Declare the classes instead: a,b,c (for --epsilon).")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Fix pooled scale, classes, columns and categories, and which rows of large silos enter the kernel sums."""
+    from fedskew.advisor.sketch_command import write_plan_of
+
+    told = write_plan_of(source or [], out, classes)
+    if not quiet:
+        typer.echo(told)
 
 
 @app.command(short_help="Split a table into parties of known skew.")
@@ -380,6 +482,45 @@ def partition(
     deliver(made, json_, quiet=quiet)
 
 
+@app.command(short_help="Run a grid of settings: evidence, tables, leaderboard.")
+def study(
+    source: Annotated[
+        str | None, typer.Argument(metavar="STUDY.toml|PRESET", show_default=False, help="A study file, or a preset.")
+    ] = None,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep everything here; the same command resumes.", rich_help_panel=OUT),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the data; default: FEDSKEW_DATA.", rich_help_panel=DATA),
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(metavar="KEY=N,...", help="Cap rows, rounds, seeds, local_epochs.", rich_help_panel=RUN)
+    ] = "",
+    only: Annotated[
+        str, typer.Option(metavar="TEXT,...", help="Only settings whose title holds a text.", rich_help_panel=RUN)
+    ] = "",
+    jobs: Jobs = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would run, and what it takes.", rich_help_panel=RUN)
+    ] = False,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="Also draw the learning curves as SVG.", rich_help_panel=OUT)
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show the presets.")] = False,
+    json_: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study: data sets, partitions and candidates of a TOML file, one setting after the other, resumable."""
+    options = {name.rstrip("_"): value for name, value in locals().items() if name != "source"}
+    from fedskew.advisor.study_command import Order, study_command
+
+    if code := study_command(source, Order(**options)):
+        raise typer.Exit(code)
+
+
 def _leave(found: "Validation | None") -> None:
     """Exit with code 1 where no candidate succeeded."""
     if found is not None and found.verdict.kind == "all_failed":
@@ -421,13 +562,20 @@ def _complain(text: str, code: int) -> int:
 
 def _explain(error: Exception) -> int:
     """Tell in one line what is wrong with the input, the usage or the machine; write a crash note for our own bugs."""
-    from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
+    from fedskew.profiles.errors import EnvironmentFaultError, FedskewError, missing_package
 
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "fedskew").startswith("fedskew"):
+        error = missing_package(error)
     if isinstance(error, FedskewError):
         return _complain(str(error), error.exit_code)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # torch raises a RuntimeError
         text = "out of memory; try --max-rows, fewer columns, or --jobs 1"
         return _complain(text, EnvironmentFaultError.exit_code)
+    if isinstance(error, RecursionError):
+        return _complain("the input is nested deeper than any file of fedskew; give what --json wrote", 2)
+    if isinstance(error, OSError):  # whatever the machine refuses that nobody foresaw
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", EnvironmentFaultError.exit_code)
     if isinstance(error, typer.Abort):  # what older versions make of Ctrl-C
         return _complain(f"interrupted; {KEPT}", 130)
     if isinstance(error, typer.Exit):

@@ -1,13 +1,14 @@
 """advise(): profile, recommend and validate in one call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from fedskew.advisor.recommendation import Recommendation, recommend
 from fedskew.engine import Progress, Validation, validate
-from fedskew.profiles import Partition, Profile, profile
+from fedskew.profiles import FedskewError, Partition, Profile, profile
+from fedskew.profiles.sketches import Sketch
 
 RECOMMEND_OPTIONS = ("participation", "model", "local_epochs", "batch_size")
 """Options that both the recommendation and the validation take."""
@@ -26,7 +27,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def advise(
-    partition: Partition,
+    partition: Partition | Sequence[Sketch],
     *,
     validated: bool = True,
     constraints: Mapping[str, Any] | None = None,
@@ -37,7 +38,7 @@ def advise(
 
     Parameters
     ----------
-    partition : the silos
+    partition : the silos; or their sketches, which can be profiled but not trained on
     validated : False stops after the recommendation
     constraints : options of :func:`recommend`
     progress : told how far the training has come
@@ -62,5 +63,7 @@ def advise(
     advice = recommend(found, **{**shared, **(constraints or {})})
     validation = None
     if validated:
+        if not isinstance(partition, Partition):
+            raise FedskewError("sketches hold no rows to train on; give validated=False, or the rows themselves")
         validation = validate(partition, recommended=advice.algorithm, progress=progress, **training)
     return Advice(profile=found, recommendation=advice, validation=validation)

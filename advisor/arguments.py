@@ -79,15 +79,16 @@ def written_profile(source: list[Path] | None) -> "Profile | None":
     """Read a profile that this command line wrote; None for any other source."""
     import msgspec
 
+    from fedskew.profiles.readers.folder import is_file
     from fedskew.profiles.records import SCHEMA, Profile
 
-    if not source or len(source) > 1 or source[0].suffix != ".json" or not source[0].is_file():
+    if not source or len(source) > 1 or source[0].suffix != ".json" or not is_file(source[0]):
         return None
     text = source[0].read_bytes()
     try:
         schema = msgspec.json.decode(text, type=dict[str, Any]).get("schema")
         return Profile.from_json(text) if schema == SCHEMA else None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FedskewError(f"{source[0]} is not a profile that fedskew wrote: {error}") from error
 
 
@@ -108,6 +109,8 @@ def constraints_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the engine, checked where text must be taken apart."""
+    from fedskew.engine.backends import check_backend
+
     names = (
         "rounds",
         "seeds",
@@ -132,6 +135,8 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("seeds", "max_rows", "jobs"):
         if training.get(name) is not None and training[name] < 1:
             raise FedskewError(f"--{name.replace('_', '-')} is {training[name]}; it must be 1 or more")
+    training["backend"], training["address"] = options.get("backend") or "local", options.get("address")
+    check_backend(training["backend"], training["address"])
     return training
 
 

@@ -7,8 +7,11 @@ from fedskew.advisor import page_profile as profiled
 from fedskew.advisor import page_validation as validated
 from fedskew.advisor.page import Column, Page, Section, Table
 from fedskew.advisor.recommendation import Recommendation
+from fedskew.advisor.wording import about, prevailing_sentence
 from fedskew.engine.records import Validation
 from fedskew.profiles.records import Profile
+
+GRAVEST = ("strong", "mild", "none")
 
 
 def compose(
@@ -33,6 +36,7 @@ def compose(
     sections += validated.validation_sections(found) if found is not None else ()
     items = advised.check_items(advice) if advice is not None else ()
     items += profiled.hygiene_items(profile) if profile is not None else ()
+    items = tuple(sorted(items, key=lambda item: GRAVEST.index(item.mark)))
     sections += [Section("checks", "Checks and data hygiene", items=items)] if items else []
     sections += [
         advised.method_section(profile, advice, validated=found is not None),
@@ -40,7 +44,9 @@ def compose(
         Section("reproduce", "To reproduce", tables=(_reproduction(reproduction),)),
     ]
     headline = _headline(profile, advice, found)
-    sections = [replace(part, text=tuple(line for line in part.text if line != headline)) for part in sections]
+    sections = [
+        replace(part, text=tuple(line for line in part.text if line not in {"", headline})) for part in sections
+    ]
     told = {table.key for section in sections for table in section.tables}
     tables = tuple(table for table in all_tables(profile, advice, found) if table.key not in told)
     return Page(headline, _warning(advice), _about(profile, found), tuple(sections), tables)
@@ -63,7 +69,7 @@ def _headline(profile: Profile | None, advice: Recommendation | None, found: Val
         return found.verdict.text
     if advice is not None:
         return advice.sentence
-    return profiled.prevailing_sentence(profile) if profile is not None else ""
+    return prevailing_sentence(profile) if profile is not None else ""
 
 
 def _warning(advice: Recommendation | None) -> str:
@@ -72,7 +78,7 @@ def _warning(advice: Recommendation | None) -> str:
 
 def _about(profile: Profile | None, found: Validation | None) -> str:
     if profile is not None:
-        return profiled.about(profile)
+        return about(profile)
     return "" if found is None else f"{len(found.candidates)} candidates on {found.settings.get('train_rows')} rows"
 
 

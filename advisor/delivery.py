@@ -1,24 +1,45 @@
-"""Where answers go: the terminal, a JSON file, and the live table while training runs."""
+"""Where answers go: the terminal, a JSON file, a page, the run folder; and the live table while training runs."""
 
+import io
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from rich.console import Console
 from rich.live import Live
 
-from fedskew.advisor.terminal import Shown, progress_view, show
-from fedskew.engine import Estimate, Progress
+from fedskew.advisor.advice import Advice
+from fedskew.advisor.recommendation import Recommendation
+from fedskew.advisor.terminal import Shown, show
+from fedskew.advisor.terminal_training import progress_view
+from fedskew.engine import Estimate, Progress, Validation
 from fedskew.profiles import FedskewError
 from fedskew.profiles.atomic import write_atomically
+from fedskew.profiles.errors import EnvironmentFaultError
 from fedskew.profiles.partitioning import Summary
+
+if TYPE_CHECKING:
+    from fedskew.advisor.reporting import Report
+
+ANSWER = "answer.json"
+"""The file of a run folder that holds what the finished command found."""
+COMMAND = "command.txt"
+"""The file of a run folder that holds the command which began the run, so that somebody else can finish it."""
+STORE = "run.sqlite"
 
 
 def console(target: str | None) -> Console:
-    """The console for tables: stderr where the JSON takes stdout (``target`` is ``-``)."""
+    """The console for tables: stderr where the JSON takes stdout (``target`` is ``-``).
+
+    A stream that cannot write every character (``PYTHONIOENCODING=ascii``) gets escapes instead of an error.
+    """
+    stream = sys.stderr if target == "-" else sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
     return Console(stderr=target == "-", highlight=False)
 
 
@@ -54,7 +75,41 @@ def watching(target: str | None, *, quiet: bool) -> Iterator[Watchers]:
         yield {"progress": tell, "announce": announce}
 
 
-def deliver(record: Shown, target: str | None, *, quiet: bool, html: Path | None = None) -> None:
+def begin(run: Path | None, *, force: bool = False) -> None:
+    """Note in a run folder which command began it; an answer that is about to be replaced by force is taken away.
+
+    Parameters
+    ----------
+    run : the folder, made if it does not exist; None for none
+    force : the run may go on with other data, options or versions than before
+
+    Raises
+    ------
+    EnvironmentFaultError
+        The folder cannot be made or written to.
+    """
+    if run is None:
+        return
+    if (run / STORE).exists() and not force:
+        return  # a run of another command is refused by the store, and keeps its own note
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        (run / ANSWER).unlink(missing_ok=True)
+    except OSError as error:
+        raise EnvironmentFaultError(f"cannot make the run folder {run}: {error.strerror}") from error
+    command = shlex.join(["fedskew", *sys.argv[1:]])
+    write_atomically(run / COMMAND, (command + "\n").encode("utf-8", "surrogateescape"))
+
+
+def deliver(
+    record: Shown,
+    target: str | None,
+    *,
+    quiet: bool,
+    html: Path | None = None,
+    run: Path | None = None,
+    advice: Recommendation | None = None,
+) -> None:
     """Write the JSON and the page where they were asked for, and print the tables.
 
     Parameters
@@ -63,14 +118,19 @@ def deliver(record: Shown, target: str | None, *, quiet: bool, html: Path | None
     target : path of the JSON file, ``-`` for stdout, None for none
     quiet : print no tables
     html : path of the page, None for none; not for a partition
+    run : the run folder, which keeps the answer as ``answer.json``; None for none
+    advice : the recommendation that a validation is about, where the command made it itself: the page and the run
+        folder show it too, with its profile
 
     Raises
     ------
     EnvironmentFaultError
-        The file cannot be written.
+        A file cannot be written.
     """
+    if run is not None:
+        write_atomically(run / ANSWER, _document(record, advice))
     if target == "-":
-        sys.stdout.write(record.to_json() + "\n")
+        _write_out(record.to_json() + "\n")
     elif target is not None:
         text = record.to_json() + "\n"
         json.loads(text)  # what cannot be read back is a bug here, not at the reader's
@@ -78,12 +138,68 @@ def deliver(record: Shown, target: str | None, *, quiet: bool, html: Path | None
     if html is not None and not isinstance(record, Summary):
         from fedskew.advisor.reporting import report
 
-        write_atomically(html, report(record).to_html().encode())
+        write_atomically(html, report(record, *([] if advice is None else [advice])).to_html().encode())
     if not quiet:
         show(console(target), record)
 
 
+def _write_out(text: str) -> None:
+    """JSON on stdout: UTF-8, whatever the terminal's encoding."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write(text)
+
+
+def _document(record: Shown, advice: Recommendation | None) -> bytes:
+    """The record as JSON; a validation with its recommendation as ``advise`` writes them."""
+    if isinstance(record, Validation) and advice is not None:
+        record = Advice(profile=advice.profile, recommendation=advice, validation=record)
+    return (record.to_json() + "\n").encode()
+
+
+def deliver_again(found: "Report", *, quiet: bool, html: Path | None) -> None:
+    """Show an answer that was read back, and write its page where that was asked for.
+
+    Raises
+    ------
+    EnvironmentFaultError
+        The page cannot be written.
+    """
+    if html is not None:
+        write_atomically(html, found.to_html().encode())
+    if quiet:
+        return
+    out = console(None)
+    if html is not None:
+        out.print(f"Report written to {html}", markup=False)
+        return
+    for record in (found.validation, found.recommendation or found.data):
+        if record is not None:
+            show(out, record)
+
+
 MOST_BYTES = 256_000_000
+
+
+def read_answer(source: Path) -> bytes:
+    """Read the answer of a finished run folder, or a file that ``--json`` wrote.
+
+    Raises
+    ------
+    FedskewError
+        The folder holds no run or an unfinished one, or the file cannot be read or is larger than fedskew writes.
+    """
+    if not source.is_dir():
+        return read_whole(source)
+    if (source / ANSWER).is_file():
+        return read_whole(source / ANSWER)
+    if not (source / STORE).is_file() and not (source / COMMAND).is_file():
+        raise FedskewError(f"{source} is no run folder: it holds no {ANSWER}; give what --run or --json wrote")
+    try:
+        command = (source / COMMAND).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        command = f"fedskew validate ... --run {shlex.quote(str(source))}, with the options that began it"
+    raise FedskewError(f"the run in {source} is not finished and holds no {ANSWER} yet; finish it with: {command}")
 
 
 def read_whole(path: Path) -> bytes:
@@ -99,4 +215,4 @@ def read_whole(path: Path) -> bytes:
             raise FedskewError(f"{path} is larger than {MOST_BYTES // 1_000_000} MB; no report of fedskew is")
         return path.read_bytes()
     except OSError as error:
-        raise FedskewError(f"cannot read {path}: {error.strerror}; give what --json wrote") from error
+        raise FedskewError(f"cannot read {path}: {error.strerror}; give what --json or --run wrote") from error

@@ -3,43 +3,21 @@
 from fedskew.advisor import plots
 from fedskew.advisor.citations import Citation, bibtex, cited
 from fedskew.advisor.page import Column, Item, Picture, Section, Table
-from fedskew.advisor.price import Price
 from fedskew.advisor.recommendation import Recommendation
-from fedskew.engine.reading import algorithm_title, readable_bytes
+from fedskew.advisor.wording import price_remark, price_value, sureness
+from fedskew.engine.reading import algorithm_title
 from fedskew.profiles.records import Profile
-
-OPINIONS = {
-    "no_evidence": "No published setting is near enough to say anything.",
-    "no_measurable_difference": "Published results expect no measurable difference to FedAvg.",
-    "better": "Published results expect a gain over FedAvg.",
-    "cannot_tell": "Published results cannot tell.",
-}
 
 
 def advice_facts(advice: Recommendation) -> tuple[tuple[str, str, str], ...]:
     """Term, value and remark: the algorithm, its price, and how sure that is."""
     others = ", ".join(algorithm_title(name) for name in advice.alternatives)
-    opinion, gain = advice.second_opinion, advice.second_opinion.expected_gain
-    price = advice.price
-    value = "unknown size" if price.bytes_per_party_round is None else readable_bytes(price.bytes_per_party_round)
-    expected = (
-        f"{algorithm_title(opinion.algorithm)}: {gain.mean:+.1f} points against FedAvg ({gain.lower:+.1f} to "
-        f"{gain.upper:+.1f}), from {opinion.settings} settings"
-    )
-    sure = f"{advice.profile.prevailing.confidence:.0%}"
+    word, sentence = sureness(advice)
     return (
         ("Recommended algorithm", algorithm_title(advice.algorithm), f"next best: {others}" if others else ""),
-        ("Price per party and round", value, _price_text(price)),
-        ("How sure", sure, f"that the skew is read rightly. {OPINIONS.get(opinion.verdict, '')} {expected}."),
+        ("Price per party and round", price_value(advice.price), price_remark(advice.price)),
+        ("How sure beforehand", word, sentence),
     )
-
-
-def _price_text(price: Price) -> str:
-    model = price.model if price.parameters is None else f"{price.model}, {price.parameters:,} parameters"
-    state = "" if price.client_state == "none" else price.client_state
-    keeps = f"parties keep {state}" if state else "parties keep nothing"
-    runs = f"; {price.tuning_runs} runs to tune" if price.tuning_runs > 1 else ""
-    return f"{model}; {price.relative_compute:g} times FedAvg's compute; {keeps}{runs}"
 
 
 def advice_sections(advice: Recommendation) -> tuple[Section, ...]:
@@ -94,9 +72,10 @@ def advice_tables(advice: Recommendation) -> tuple[Table, ...]:
         Table("opinion", "Expected gain over FedAvg from published settings", columns, gains),
         Table(
             "start",
-            f"Hyperparameters of {algorithm_title(advice.algorithm)} to start from ({start.origin})",
+            f"Hyperparameters of {algorithm_title(advice.algorithm)} to start from",
             (Column("name"), Column("start", "number"), Column("worth trying")),
             grid,
+            f"Origin: {start.origin}.",
         ),
     )
 

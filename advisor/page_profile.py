@@ -1,31 +1,14 @@
 """The part of the page about the data: how skewed, who holds what, and where the features differ."""
 
-from fedskew.advisor.page import Column, Item, Picture, Section, Table
-from fedskew.advisor.recommendation import KIND_TITLES
-from fedskew.advisor.terminal import KINDS
+from fedskew.advisor.page import Cell, Column, Item, Picture, Section, Table
+from fedskew.advisor.wording import prevailing_sentence, reading_of, standing_out
 from fedskew.profiles import feature_plots, plots
-from fedskew.profiles.records import Estimate, Profile
+from fedskew.profiles.records import Profile
 
 READS = (
     "0 is what chance gives at these sizes, 1 is full dependence on the party. The three zones of a scale are drawn "
-    "equally wide; the numbers below them say where each begins."
+    "equally wide; the numbers below them say where each begins. A hollow dot is no more than chance."
 )
-
-
-def about(profile: Profile) -> str:
-    """What the page is about, in a line."""
-    return (
-        f"{profile.parties:,} parties, {profile.rows:,} rows, {profile.classes:,} classes, "
-        f"{profile.features:,} features, {profile.modality}"
-    )
-
-
-def prevailing_sentence(profile: Profile) -> str:
-    """The skew that prevails, and how sure that is."""
-    kind = profile.prevailing
-    told = [KIND_TITLES.get(name, name) for name in kind.components]
-    parts = f": {', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else ""
-    return f"{KINDS.get(kind.kind, kind.kind).capitalize()}{parts} ({kind.confidence:.0%} sure)."
 
 
 def profile_sections(profile: Profile) -> tuple[Section, ...]:
@@ -37,7 +20,7 @@ def profile_sections(profile: Profile) -> tuple[Section, ...]:
         Section(
             "skew",
             "How skewed the silos are",
-            text=(prevailing_sentence(profile), READS),
+            text=(prevailing_sentence(profile), " ".join(standing_out(profile)), READS),
             pictures=(Picture(plots.skew_gauges(profile), "skews"),),
             tables=(skews(profile),),
         ),
@@ -62,9 +45,9 @@ def _feature_pictures(profile: Profile) -> tuple[Picture, ...]:
 def skews(profile: Profile) -> Table:
     """The four skews with interval, p-value, severity and what they read as."""
     label, quantity, feature, concept = profile.label, profile.quantity, profile.feature, profile.concept
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for name, skew, interval, reads in (
-        ("label", label, label.interval, _reads(label.beta)),
+        ("label", label, label.interval, reading_of(label.beta)),
         ("quantity", quantity, quantity.interval, f"{quantity.effective_parties:.1f} effective parties"),
         ("feature", feature, feature.interval, ""),
         ("concept", concept, None, ""),
@@ -72,7 +55,9 @@ def skews(profile: Profile) -> Table:
         low, high = interval or (None, None)
         reason = (skew.reason or "").replace("_", " ")
         rows.append(
-            (name, skew.skew, low, high, skew.p_value, skew.severity, reads if skew.skew is not None else reason)
+            (name, skew.skew, low, high, skew.p_value, skew.severity, reads)
+            if skew.skew is not None
+            else (name, None, None, None, None, None, f"not measurable: {reason}")
         )
     columns = (
         Column("skew"),
@@ -84,14 +69,6 @@ def skews(profile: Profile) -> Table:
         Column("reads as"),
     )
     return Table("skews", "The four skews beyond chance, with 95 % intervals", columns, rows)
-
-
-def _reads(found: Estimate) -> str:
-    if found.estimate is None:
-        return (found.reason or "").replace("_", " ")
-    upper = "∞" if found.upper is None else f"{found.upper:.2g}"
-    lower = "0" if found.lower is None else f"{found.lower:.2g}"
-    return f"Dirichlet β {found.estimate:.2g} ({lower} to {upper})"
 
 
 def _deviants(profile: Profile) -> tuple[Table, ...]:

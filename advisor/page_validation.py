@@ -3,6 +3,7 @@
 import statistics
 
 from fedskew.advisor.page import Cell, Column, Picture, Section, Table
+from fedskew.advisor.wording import candidate_note, how_trained
 from fedskew.engine import party_plots, plots
 from fedskew.engine.reading import algorithm_title, ranked
 from fedskew.engine.records import Candidate, Validation
@@ -37,7 +38,7 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
         Section(
             "validation",
             "Does it hold on these data",
-            text=(_how(found),),
+            text=(how_trained(found),),
             pictures=tuple(board),
             tables=(leaderboard(found),),
         )
@@ -45,15 +46,6 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
     if fair:
         sections.append(Section("parties", "Who gains, and at what cost", pictures=tuple(fair)))
     return tuple(sections)
-
-
-def _how(found: Validation) -> str:
-    used = found.settings
-    return (
-        f"{len(found.candidates)} candidates, {used.get('seeds')} paired seeds, {used.get('rounds')} rounds of "
-        f"{used.get('local_epochs')} local epochs, model {used.get('model')}; {used.get('train_rows')} rows to train "
-        f"and {used.get('test_rows')} to test."
-    )
 
 
 def leaderboard(found: Validation) -> Table:
@@ -119,14 +111,8 @@ def deviation(one: Candidate) -> float | None:
 
 
 def _note(one: Candidate, recommended: str) -> str:
-    parts = ["recommended"] if one.algorithm == recommended else []
-    if one.status == "diverged":
-        parts.append(f"diverged at round {one.diverged_at}")
-    elif one.status != "ok":
-        parts.append("constant predictor")
-    if one.trend in {"rising", "falling"}:
-        parts.append(f"still {one.trend}")
-    return ", ".join(parts)
+    note = candidate_note(one)
+    return ", ".join(part for part in ("recommended" if one.algorithm == recommended else "", note) if part)
 
 
 def validation_tables(found: Validation) -> tuple[Table, ...]:

@@ -113,15 +113,15 @@ def _titled(one: Candidate) -> str:
 
 def _draw_costs(where: Where, found: Validation, shown: Sequence[Candidate]) -> None:
     title(where, f"{score_name(found)} in % against what a candidate costs")
-    texts = [f"{i} {algorithm_title(one.algorithm)}" for i, one in enumerate(shown, 1)]
+    texts = [f"{i} {shorten(algorithm_title(one.algorithm), 16)}" for i, one in enumerate(shown, 1)]
     names = margin(texts) + 0.1
     wide = (WIDTH - 0.55 - names) / 2
     values = [100 * one.accuracy.mean for one in shown if one.accuracy.mean is not None]
     air = max(0.3, 0.08 * (max(values) - min(values)))
     for side, (heading, costs) in enumerate(
         (
-            ("MB per party, whole run", [one.bytes_per_party / 1e6 for one in shown]),
-            ("seconds to train", [one.seconds for one in shown]),
+            ("MB per party", [one.bytes_per_party / 1e6 for one in shown]),
+            ("seconds", [one.seconds for one in shown]),
         )
     ):
         axes = panel(

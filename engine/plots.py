@@ -40,6 +40,7 @@ from fedskew.profiles.drawing import (
     title,
     write,
 )
+from fedskew.profiles.naming import shorten
 
 ROW = 0.25  # inches
 
@@ -211,5 +212,5 @@ def _draw_curve(
         axes.fill_between(range(1, len(mean) + 1), table.min(0), table.max(0), color=colour, alpha=0.18, linewidth=0)
     axes.plot(range(1, len(mean) + 1), mean, color=colour, linewidth=1.5)
     end = f" diverged at {one.diverged_at}" if one.diverged_at is not None else f" {mean[-1]:.1f}"
-    name = algorithm_title(one.algorithm)
+    name = shorten(algorithm_title(one.algorithm), 15)
     axes.set_title(name + end, fontsize=7.5, color=colour, loc="left", pad=3, weight="bold")

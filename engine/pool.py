@@ -78,11 +78,20 @@ class Workers:
             Workers died again and again, or the store cannot be written.
         """
         done: list[list[Part]] = [[] if self._store is None else self._store.parts(trial.key) for trial in trials]
-        if self._jobs <= 1 or not all(_travels(trial) for trial in trials):
+        self._train(trials, done, tell, most)
+        return [joined(parts) for parts in done]
+
+    @property
+    def jobs(self) -> int:
+        """How many parts run side by side."""
+        return self._jobs
+
+    def _train(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None, most: int = RETRIES) -> None:
+        """Bring every trial to its end: its parts join those in ``done``."""
+        if self._jobs <= 1 or not all(travels(trial) for trial in trials):
             self._run_here(trials, done, tell)
         else:
             self._run_there(trials, done, tell, most)
-        return [joined(parts) for parts in done]
 
     def _run_here(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None) -> None:
         threads = torch.get_num_threads()
@@ -90,7 +99,7 @@ class Workers:
         try:
             for i, trial in enumerate(trials):
                 watch = None if tell is None else _teller(i, tell)
-                while not _finished(done[i]):
+                while not finished(done[i]):
                     part = _work(trial, self._data[trial.data], _last(done[i]), self._blobs(), watch)
                     self._keep(trial, done[i], part)
         finally:
@@ -104,7 +113,7 @@ class Workers:
                 self._stop(kill=True)
                 continue
             return
-        lost = ", ".join(trial.name for trial, parts in zip(trials, done, strict=True) if not _finished(parts))
+        lost = ", ".join(trial.name for trial, parts in zip(trials, done, strict=True) if not finished(parts))
         raise EnvironmentFaultError(
             f"worker processes died {most + 1} times (out of memory?) while training {lost}; "
             f"try --jobs 1, --max-rows or a smaller --model"
@@ -115,8 +124,8 @@ class Workers:
         waiting: dict[Future[Part], int] = {}
 
         def submit(i: int) -> None:
-            if not _finished(done[i]):
-                with _without_main():
+            if not finished(done[i]):
+                with without_main():
                     waiting[pool.submit(_work_there, i, trials[i], _last(done[i]), self._blobs())] = i
 
         for i in range(len(trials)):
@@ -144,7 +153,7 @@ class Workers:
             self._stop(kill=False)
         if self._pool is None:
             for name, data in self._data.items():
-                _save(data, Path(self._folder.name), name)
+                save(data, Path(self._folder.name), name)
             rest = {name: without_arrays(data) for name, data in self._data.items()}
             context = multiprocessing.get_context("spawn")
             # rounds and score by trial, without a lock that a dead worker could hold; room for later calls
@@ -165,7 +174,8 @@ class Workers:
         self._pool = None
 
 
-def _finished(parts: Sequence[Part]) -> bool:
+def finished(parts: Sequence[Part]) -> bool:
+    """Whether the last of the parts is the trial's last."""
     return bool(parts) and parts[-1].predicted is not None
 
 
@@ -196,7 +206,7 @@ def _work(
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
+def without_main() -> Iterator[None]:
     """Keep spawned workers from importing the user's script again, which would start its whole work anew."""
     main = sys.modules["__main__"]
     kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
@@ -210,18 +220,30 @@ def _without_main() -> Iterator[None]:
             setattr(main, name, value)
 
 
-def _travels(trial: Trial) -> bool:
+def travels(trial: Trial) -> bool:
     """Whether another process can find the trial's functions: not those of a user's script or notebook."""
     named = [v for v in (getattr(trial.algorithm, field.name) for field in fields(trial.algorithm)) if callable(v)]
     here = any(v.__module__ == "__main__" or "<" in v.__qualname__ for v in named)
     return not here and not trial.model.name.startswith("__main__:")
 
 
-def _save(data: Prepared, folder: Path, name: str) -> None:
+def save(data: Prepared, folder: Path, name: str) -> None:
+    """Write a table's arrays where another process of this machine can map them."""
     for array, values in arrays_of(data).items():
         path = folder / f"{name}-{array}.npy"
         if not path.exists():
             np.save(path, values, allow_pickle=False)
+
+
+def load(folder: str, rest: Mapping[str, Prepared]) -> dict[str, Prepared]:
+    """Map what :func:`save` wrote; ``rest`` holds what is not an array."""
+    data = {}
+    for name, empty in rest.items():
+        files = {path.stem.removeprefix(f"{name}-"): path for path in sorted(Path(folder).glob(f"{name}-*.npy"))}
+        # mode c: pages are shared by all workers, and torch wants arrays that could be written
+        arrays = {array: np.load(path, mmap_mode="c", allow_pickle=False) for array, path in files.items()}
+        data[name] = with_arrays(empty, arrays)
+    return data
 
 
 _WORKER: dict[str, Any] = {}  # a worker's data and board, set once when it starts
@@ -231,13 +253,7 @@ def _open(folder: str, rest: Mapping[str, Prepared], board: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what an interrupt means
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    data = {}
-    for name, empty in rest.items():
-        files = {path.stem.removeprefix(f"{name}-"): path for path in sorted(Path(folder).glob(f"{name}-*.npy"))}
-        # mode c: pages are shared by all workers, and torch wants arrays that could be written
-        arrays = {array: np.load(path, mmap_mode="c", allow_pickle=False) for array, path in files.items()}
-        data[name] = with_arrays(empty, arrays)
-    _WORKER.update(data=data, board=board)
+    _WORKER.update(data=load(folder, rest), board=board)
 
 
 def _leave_with_parent() -> None:

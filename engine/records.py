@@ -96,12 +96,15 @@ class References(_Record, frozen=True):
 
 
 class Comparison(_Record, frozen=True):
-    """A candidate minus the recommended one, paired over seeds, with an interval corrected for all comparisons."""
+    """A candidate minus the recommended one, paired over seeds, with an interval corrected for all comparisons.
+
+    ``lower`` and ``upper`` are null where a single seed bounds nothing.
+    """
 
     algorithm: str
     difference: float
-    lower: float
-    upper: float
+    lower: float | None
+    upper: float | None
     p_value: float
 
 

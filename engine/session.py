@@ -3,11 +3,9 @@
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from fedskew.engine.records import Tried
 from fedskew.engine.splits import Prepared, arrays_of
 from fedskew.engine.store import RunStore
 from fedskew.engine.tuning import tune, tuning_table
+from fedskew.engine.versions import versions
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 
@@ -34,7 +33,8 @@ class Session:
 
     ``recommended``: the candidate that elimination between seeds measures the others against. ``run``: a folder to keep
     and resume from; ``auto``, one in the user's cache, named by all that the results depend on and removed when they
-    are there; or None. ``force``: resume in spite of a changed key.
+    are there; or None. ``force``: resume in spite of a changed key. ``backend``, ``address``: where the trials run
+    (``backends.py``); a run may go on elsewhere than it began.
     """
 
     recommended: str
@@ -45,6 +45,8 @@ class Session:
     force: bool
     tell: Callable[[Progress], None] | None
     announce: Callable[[Estimate], None] | None = None
+    backend: str = "local"
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,10 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
     tables = {"main": data}
     if session.tuning:
         tables["tuning"] = tuning_table(data, session.seed)
-    jobs = session.jobs or min(cores(), len(trials))
-    if session.announce is not None:
-        session.announce(estimate(trials, data, jobs, tuning=session.tuning))
-    with _opened(trials, data, session) as store, Workers(tables, jobs, store) as workers:
+    with _opened(trials, data, session) as store, _workers(tables, len(trials), store, session) as workers:
+        if session.announce is not None:
+            timed = trials if session.backend == "local" else [_on_cpu(trial) for trial in trials]
+            session.announce(estimate(timed, data, workers.jobs, tuning=session.tuning))
         ready, tried = _tuned(trials, workers, session)
 
         def run(batch: Sequence[Trial]) -> list[Outcome]:
@@ -81,6 +83,20 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
 
         ran, outcomes = run_by_stages(ready, session.recommended, run)
     return Results(ran, outcomes, tried)
+
+
+def _workers(tables: dict[str, Prepared], trials: int, store: RunStore | None, session: Session) -> Workers:
+    jobs = session.jobs or min(cores(), trials)
+    if session.backend == "local":
+        return Workers(tables, jobs, store)
+    from fedskew.engine.ray_pool import RayWorkers
+
+    return RayWorkers(tables, session.jobs if session.address else jobs, store, session.address)
+
+
+def _on_cpu(trial: Trial) -> Trial:
+    """The trial as this machine can time it, which may lack the GPU that the cluster has."""
+    return replace(trial, settings=msgspec.structs.replace(trial.settings, device="cpu"))
 
 
 def _try_model(spec: ModelSpec, data: Prepared) -> None:
@@ -119,11 +135,7 @@ def run_key(trials: Sequence[Trial], data: Prepared, *, recommended: str, tuning
         "seeds": str(trials[0].seeds),
         "tuning": str(tuning),
         **{name: str(value) for name, value in settings.items()},
-        "fedskew": version("fedskew"),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "code": _hash(p.read_bytes() for p in sorted(Path(__file__).parent.rglob("*.py"))),
+        **versions(),
     }
 
 

@@ -1,10 +1,13 @@
 """The run store: one folder a run, which survives kill -9 at any moment. Only the coordinator opens it.
 
 SQLite (WAL, FULL, STRICT tables, one transaction a part) says what is done; blobs with SHA-256 beside it hold states.
-What a trial has reached is derived from what was committed, never from a flag that a dying process must set.
+What a trial has reached is derived from what was committed, never from a flag that a dying process must set. SQLite
+notices a damaged page but not a damaged value, so each part carries a SHA-256 of its own, checked when a run is opened.
 """
 
+import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -20,12 +23,12 @@ import numpy as np
 from fedskew.engine.plans import Part
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
-VERSION = 1
+VERSION = 2
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
     """CREATE TABLE parts (trial TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, curves BLOB NOT NULL,
     seeds INTEGER NOT NULL, seconds REAL NOT NULL, state TEXT NOT NULL, sha256 TEXT NOT NULL, predicted BLOB,
-    diverged TEXT NOT NULL, parameters INTEGER NOT NULL, PRIMARY KEY (trial, first)) STRICT""",
+    diverged TEXT NOT NULL, parameters INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (trial, first)) STRICT""",
 )
 
 
@@ -55,9 +58,14 @@ class RunStore:
         self._lock = _locked(folder / "lock")
         try:
             self._db = self._opened()
-            self._check_key(key, force=force)
         except BaseException:
             os.close(self._lock)
+            raise
+        try:
+            self._check_key(key, force=force)
+            self._sweep()
+        except BaseException:
+            self.close()
             raise
 
     def close(self) -> None:
@@ -67,23 +75,34 @@ class RunStore:
 
     def parts(self, trial: str) -> list[Part]:
         """All committed parts of a trial, in order."""
-        rows = self._db.execute("SELECT * FROM parts WHERE trial = ? ORDER BY first", (trial,)).fetchall()
+        with self._guard():
+            rows = self._db.execute("SELECT * FROM parts WHERE trial = ? ORDER BY first", (trial,)).fetchall()
         return [_part(dict(row)) for row in rows]
 
     def commit(self, trial: str, part: Part) -> None:
         """Record a part in one transaction, then drop the blob it makes obsolete."""
-        old = self._db.execute("SELECT state FROM parts WHERE trial = ? AND state != ''", (trial,)).fetchall()
-        predicted = None if part.predicted is None else part.predicted.tobytes()
-        values = (
-            *(trial, part.first, part.last, part.curves.tobytes(), part.curves.shape[1], part.seconds),
-            *(part.state, part.sha256, predicted, json.dumps(part.diverged.tolist()), part.parameters),
-        )
+        row: dict[str, Any] = {
+            "trial": trial,
+            "first": part.first,
+            "last": part.last,
+            "curves": part.curves.tobytes(),
+            "seeds": part.curves.shape[1],
+            "seconds": float(part.seconds),
+            "state": part.state,
+            "sha256": part.sha256,
+            "predicted": None if part.predicted is None else part.predicted.tobytes(),
+            "diverged": json.dumps(part.diverged.tolist()),
+            "parameters": part.parameters,
+        }
+        values = (*row.values(), _digest(row))
         with self._guard(), self._db:
+            found = "SELECT state FROM parts WHERE trial = ? AND state NOT IN ('', ?)"
+            old = self._db.execute(found, (trial, part.state)).fetchall()
             self._db.execute("UPDATE parts SET state = '' WHERE trial = ?", (trial,))
-            self._db.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self._db.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         for (name,) in old:
-            if name != part.state:
-                (self.folder / "blobs" / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a blob too many does no harm
+                (self.folder / "blobs" / name).unlink()
 
     def remember(self, name: str, value: str) -> None:
         """Keep a text under a name."""
@@ -92,36 +111,57 @@ class RunStore:
 
     def recall(self, name: str) -> str | None:
         """The text kept under a name."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
+        with self._guard():
+            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def _opened(self) -> sqlite3.Connection:
         path = self.folder / "run.sqlite"
         with self._guard():
             db = sqlite3.connect(path)
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found == 0:
-                with db:
-                    for table in TABLES:
-                        db.execute(table)
-                    db.execute(f"PRAGMA user_version = {VERSION}")
-            elif found != VERSION:
-                raise EnvironmentFaultError(
-                    f"{path} is of version {found}, this fedskew writes {VERSION}; use a new --run folder"
-                )
-            elif db.execute("PRAGMA quick_check").fetchone()[0] != "ok":
-                raise EnvironmentFaultError(f"{path} is damaged; keep it for reference and use a new --run folder")
+            try:
+                self._prepare(db, path)
+            except BaseException:
+                db.close()
+                raise
         return db
+
+    def _prepare(self, db: sqlite3.Connection, path: Path) -> None:
+        """Make the tables of a new store; check everything that an old one holds."""
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            if any((self.folder / "blobs").iterdir()):  # saved states of a store that is gone
+                raise _damaged(path)
+            with db:
+                db.execute("BEGIN")
+                for table in TABLES:
+                    db.execute(table)
+                db.execute(f"PRAGMA user_version = {VERSION}")
+            return
+        if found != VERSION:
+            raise EnvironmentFaultError(
+                f"{path} is of version {found}, this fedskew writes {VERSION}; use a new --run folder"
+            )
+        if db.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+            raise _damaged(path)
+        reached: dict[str, int] = {}
+        for row in db.execute("SELECT * FROM parts ORDER BY trial, first"):
+            if _digest(dict(row)) != row["digest"] or row["first"] != reached.get(row["trial"], 0):
+                raise _damaged(path)
+            reached[row["trial"]] = row["last"]
 
     def _check_key(self, key: Mapping[str, str], *, force: bool) -> None:
         known = self.recall("run key")
         if known is None:
             self.remember("run key", json.dumps(dict(key), sort_keys=True))
             return
-        before: dict[str, Any] = json.loads(known)
+        try:
+            before: dict[str, Any] = dict(json.loads(known))
+        except (ValueError, TypeError):
+            raise _damaged(self.folder / "run.sqlite") from None
         changed = [name for name in sorted({*before, *key}) if before.get(name) != key.get(name)]
         if not changed:
             return
@@ -134,13 +174,23 @@ class RunStore:
         self.remember("forced resumes", (self.recall("forced resumes") or "") + listed + "\n")
         self.remember("run key", json.dumps(dict(key), sort_keys=True))
 
+    def _sweep(self) -> None:
+        """Drop states that no part names: a kill between writing a state and committing its part leaves one."""
+        with self._guard():
+            kept = {name for (name,) in self._db.execute("SELECT state FROM parts")}
+        for path in (self.folder / "blobs").iterdir():
+            if path.name not in kept:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
     @contextmanager
     def _guard(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError, IndexError) as error:  # a damaged schema may break names too
+            reason = " ".join(str(error).split())
             raise EnvironmentFaultError(
-                f"the run store in {self.folder} cannot be used: {error}; what was committed is kept"
+                f"the run store in {self.folder} cannot be used: {reason}; what was committed is kept"
             ) from error
 
 
@@ -158,10 +208,26 @@ def _locked(path: Path) -> int:
         raise EnvironmentFaultError(
             f"the run folder {path.parent} is in use by {holder}; wait, or use another --run"
         ) from None
-    os.ftruncate(handle, 0)
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    os.write(handle, f"process {os.getpid()} on {socket.gethostname()} since {since}".encode())
+    with contextlib.suppress(OSError):  # who holds it is a courtesy; a full disk is told by the store
+        os.ftruncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {socket.gethostname()} since {since}".encode())
     return handle
+
+
+def _damaged(path: Path) -> EnvironmentFaultError:
+    return EnvironmentFaultError(f"{path} is damaged; keep it for reference and use a new --run folder")
+
+
+def _digest(row: Mapping[str, Any]) -> str:
+    """SHA-256 of a part as it is stored; its ``state`` changes later, and the blob of that name has its own hash."""
+    digest = hashlib.sha256()
+    for name, value in row.items():
+        if name not in {"state", "digest"}:
+            content = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogateescape")
+            digest.update(f"{name} {type(value).__name__} {len(content)}:".encode())
+            digest.update(content)
+    return digest.hexdigest()
 
 
 def _part(row: dict[str, Any]) -> Part:

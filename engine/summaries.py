@@ -125,7 +125,7 @@ def _paired(values: NDArray[np.float64], against: NDArray[np.float64]) -> Spread
 
 
 def _comparison(name: str, found: Spread, level: float) -> Comparison:
-    low, high = found.interval(level)
+    low, high = (_finite(bound) for bound in found.interval(level))
     return Comparison(algorithm=name, difference=found.mean, lower=low, upper=high, p_value=found.p_value())
 
 
@@ -136,7 +136,7 @@ def _score(values: NDArray[np.float64], rows: NDArray[np.float64] | None, curve:
     if None in seeds or not seeds:
         return Score(mean=None, lower=None, upper=None, by_seed=seeds, curve=lines)
     found = spread(values, np.zeros(1) if rows is None else rows)
-    low, high = found.interval()
+    low, high = (_finite(bound) for bound in found.interval())
     return Score(mean=found.mean, lower=low, upper=high, by_seed=seeds, curve=lines)
 
 

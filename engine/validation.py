@@ -9,6 +9,7 @@ import msgspec
 from fedskew.engine.algorithms.base import Algorithm
 from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.algorithms.registry import ALGORITHMS, find_algorithm
+from fedskew.engine.backends import check_backend
 from fedskew.engine.plans import Estimate, ModelSpec, Progress, Trial, default_model
 from fedskew.engine.records import Validation
 from fedskew.engine.settings import Settings, changed_settings, find_preset
@@ -40,6 +41,8 @@ def validate(
     force_resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
     announce: Callable[[Estimate], None] | None = None,
+    backend: str = "local",
+    address: str | None = None,
     **settings: float,
 ) -> Validation:
     """Train all candidates in short paired runs and return a verdict on the recommended one.
@@ -65,12 +68,16 @@ def validate(
     force_resume : go on in a run folder whose data, options or versions differ; the break is recorded there
     progress : called now and then
     announce : told once, before the start, how long it will take and how much memory it needs
+    backend : ``local``, processes of this machine, or ``ray``: the same trials, to the same bytes, on a Ray cluster
+    address : of a running cluster, ``auto`` or ``HOST:PORT``; None starts one here that ends with the call
     settings : override any field of :class:`Settings`, such as ``rounds=10``
 
     Raises
     ------
     FedskewError
-        An unknown algorithm, model, preset or setting; nothing to train or test on.
+        An unknown algorithm, model, preset, backend or setting; nothing to train or test on.
+    EnvironmentFaultError
+        Disk, memory or workers failed, Ray is missing, or its cluster is lost.
 
     Examples
     --------
@@ -82,6 +89,7 @@ def validate(
     >>> [c.algorithm for c in found.candidates], found.recommended
     (['fedavg', 'fedprox'], 'fedavg')
     """
+    check_backend(backend, address)
     budget = find_preset(preset)
     chosen = _candidates(algorithms, recommended)
     if partition.parties < 2:
@@ -101,7 +109,8 @@ def validate(
 
     chief = recommended or chosen[0].name
     tuned = tuning and how.rounds > 0
-    found = train(trials, data, Session(chief, seed, jobs, tuned, run, force_resume, progress, announce))
+    how_to = Session(chief, seed, jobs, tuned, run, force_resume, progress, announce, backend, address)
+    found = train(trials, data, how_to)
     used = {"preset": preset, "seed": seed, "tuning": "equal" if tuning else "none"}
     return summarise(found.trials, found.outcomes, data, chief, used, found.tried)
 

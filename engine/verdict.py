@@ -1,5 +1,6 @@
 """The verdict, computed once: JSON, terminal and report show this one."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -109,10 +110,12 @@ def _cannot_tell(
 def _verdict(
     kind: str, winner: str | None, found: Spread, level: float, text: str, settle: str | None = None
 ) -> Verdict:
-    low, high = found.interval(level)
+    low, high = (bound if math.isfinite(bound) else None for bound in found.interval(level))
     return Verdict(kind=kind, winner=winner, difference=found.mean, lower=low, upper=high, text=text, settle=settle)
 
 
 def _points(found: Spread, level: float) -> str:
     low, high = found.interval(level)
+    if math.isinf(low):
+        return f"{100 * found.mean:+.1f} points (one seed, no interval)"
     return f"{100 * found.mean:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"

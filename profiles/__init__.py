@@ -17,6 +17,13 @@ from fedskew.profiles.records import Profile as Profile
 from fedskew.profiles.severity import THRESHOLDS as THRESHOLDS
 from fedskew.profiles.simulate import party_rows as party_rows
 from fedskew.profiles.simulate import simulate as simulate
+from fedskew.profiles.sketch_file import read_sketches as read_sketches
+from fedskew.profiles.sketch_file import write_sketches as write_sketches
+from fedskew.profiles.sketch_plan import Plan as Plan
+from fedskew.profiles.sketch_plan import make_plan as make_plan
+from fedskew.profiles.sketches import Sketch as Sketch
+from fedskew.profiles.sketches import merge as merge
+from fedskew.profiles.sketching import sketch as sketch
 from fedskew.profiles.steps import fednova_weight_sum as fednova_weight_sum
 from fedskew.profiles.steps import step_counts as step_counts
 from fedskew.profiles.steps import step_ratio as step_ratio

@@ -132,10 +132,10 @@ def log_shares(strength: float, groups: Groups) -> float:
 def _log_triangle(a: Floats, v: Floats) -> Floats:
     """Log of the integral of x^(a-1) (1 - |x - v|) from v - 1 to v + 1, which is a second difference; v >= 1."""
     up, down = (a + 1) * np.log1p(1 / v), np.where(v > 1, (a + 1) * np.log1p(-1 / np.maximum(v, 2)), -np.inf)
-    small = np.minimum(up, 30.0)
-    bend = np.where(
-        up < 30.0, np.log(np.expm1(small) + np.expm1(down)), up + np.log1p(np.exp(down - up) - 2 * np.exp(-up))
-    )
+    small, large = np.minimum(up, 30.0), np.maximum(up, 30.0)
+    flat = (v > 1e5) & (up < 1e-3)  # there the two terms cancel, and the first of their series is left
+    both = np.where(flat, a * (a + 1) / v**2, np.expm1(small) + np.expm1(down))
+    bend = np.where(up < 30.0, np.log(both), large + np.log1p(np.exp(down - large) - 2 * np.exp(-large)))
     return np.asarray((a + 1) * np.log(v) + bend - np.log(a) - np.log1p(a))
 
 

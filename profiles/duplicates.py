@@ -83,6 +83,8 @@ def _coarseness(partition: Partition) -> float:
     block = partition.features[some]
     block = block if isinstance(block, np.ndarray) else block.toarray()
     block = block.reshape(len(block), -1)
+    if not block.shape[1]:
+        return 1.0  # without columns all rows are equal
     block = block[:, np.unique(np.linspace(0, block.shape[1] - 1, 200).astype(np.int64))]
     log = 0.0
     for column in block.T:

@@ -41,11 +41,28 @@ def scaling(partition: Partition) -> Scaling:
     if not isinstance(features, np.ndarray):
         width = features.shape[1]
         return Scaling(np.zeros(width, np.float32), np.ones(width, np.float32))
-    count, mean, m2, binary = _moments(features)
+    return scaling_of(*column_moments(features))
+
+
+def scaling_of(
+    count: NDArray[np.float64], mean: NDArray[np.float64], m2: NDArray[np.float64], binary: NDArray[np.bool_]
+) -> Scaling:
+    """The scaling of dense features from their merged moments, so that silos and pooled rows scale alike.
+
+    Parameters
+    ----------
+    count, mean, m2 : (F,) values that are not missing, their mean, the sum of squared deviations from it
+    binary : (F,) whether all of them are 0 or 1
+    """
     std = np.sqrt(m2 / np.maximum(count, 1))
-    constant = std <= 1e-6 * np.maximum(np.abs(mean), 1e-30)
+    constant = never_varies(count, mean, m2)
     shift = np.where(binary & ~constant, 0.0, mean)
     return Scaling(shift.astype(np.float32), np.where(binary | constant, 1.0, std).astype(np.float32))
+
+
+def never_varies(count: NDArray[np.float64], mean: NDArray[np.float64], m2: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether the spread of a feature is no more than rounding, (F,) bool."""
+    return np.asarray(np.sqrt(m2 / np.maximum(count, 1)) <= 1e-6 * np.maximum(np.abs(mean), 1e-30))
 
 
 def encode(features: Any, how: Scaling) -> Any:
@@ -71,7 +88,31 @@ def encode(features: Any, how: Scaling) -> Any:
     return np.nan_to_num(scaled, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _moments(features: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+def scaled_variance(
+    count: NDArray[np.float64], mean: NDArray[np.float64], m2: NDArray[np.float64], how: Scaling, rows: int
+) -> NDArray[np.float64]:
+    """The variance of each feature once it is scaled and what is missing is 0, (F,).
+
+    Parameters
+    ----------
+    count, mean, m2 : (F,) see :func:`scaling_of`
+    rows : values, missing ones included
+
+    Examples
+    --------
+    >>> how = Scaling(np.float32([3.0]), np.float32([2.0]))
+    >>> scaled_variance(np.array([2.0]), np.array([3.0]), np.array([8.0]), how, 4).tolist()
+    [0.5]
+    """
+    scale = how.scale.astype(np.float64)
+    gap = mean - how.shift
+    square = (m2 + count * gap**2) / scale**2 / max(rows, 1)
+    variance = square - (count * gap / scale / max(rows, 1)) ** 2
+    variance[variance < 1e-10 * square] = 0.0  # rounding, not spread
+    return variance
+
+
+def column_moments(features: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Count, mean, sum of squared deviations (Chan's merge, float64) and "only 0 and 1" of every column."""
     width = features.shape[1]
     count, mean, m2 = np.zeros(width), np.zeros(width), np.zeros(width)

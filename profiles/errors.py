@@ -25,6 +25,27 @@ class EnvironmentFaultError(FedskewError):
     exit_code: ClassVar[int] = 3
 
 
+EXTRAS = {"PIL": "images", "opendp": "dp", "ray": "ray", "hypothesis": "testing"}
+"""Packages that an extra brings; every other one is needed by fedskew itself."""
+
+
+def missing_package(error: ModuleNotFoundError) -> EnvironmentFaultError:
+    """Tell a missing package in one line, with the command that installs it.
+
+    Examples
+    --------
+    >>> str(missing_package(ModuleNotFoundError(name="torch.nn")))
+    'the package torch is not installed, and this needs it; try: pip install torch'
+    >>> str(missing_package(ModuleNotFoundError(name="opendp")))
+    "the package opendp is not installed, and this needs it; try: pip install 'fedskew[dp]'"
+    """
+    package = (error.name or str(error)).partition(".")[0]
+    command = f"'fedskew[{EXTRAS[package]}]'" if package in EXTRAS else package
+    return EnvironmentFaultError(
+        f"the package {package} is not installed, and this needs it; try: pip install {command}"
+    )
+
+
 def choices(name: str, allowed: Iterable[str]) -> str:
     """Name the values that exist, the nearest one first.
 

@@ -1,9 +1,12 @@
 """Feature skew: how far P(x | label) differs between parties, beyond chance."""
 
-from fedskew.profiles.between import class_terms, index_from
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.between import Share, class_terms, index_from
 from fedskew.profiles.kernel import projection, sums_by_class
 from fedskew.profiles.partitions import Partition
-from fedskew.profiles.records import FeatureSkew
+from fedskew.profiles.records import FeatureShift, FeatureSkew
 from fedskew.profiles.severity import severity
 from fedskew.profiles.shift import feature_shifts
 
@@ -22,7 +25,11 @@ def unidentified(partition: Partition) -> str | None:
     >>> unidentified(make_partition(np.eye(2), ["x", "x"], ["a", "b"]))
     'too_few_rows'
     """
-    counts = partition.counts
+    return unidentified_counts(partition.counts)
+
+
+def unidentified_counts(counts: NDArray[np.int64]) -> str | None:
+    """Say it from the rows by party and class (P, K) alone."""
     shared = counts[:, (counts > 0).sum(axis=0) >= 2]
     if not shared.size:
         return "no_shared_class"
@@ -67,6 +74,13 @@ def feature_skew(partition: Partition, *, columns: bool = True) -> FeatureSkew:
     if reason is None:
         by = projection(partition)
         share = index_from((class_terms(sums) for sums in sums_by_class(partition, by)), partition.parties)
+    return feature_skew_of(share, reason, by_feature, partition.party_names)
+
+
+def feature_skew_of(
+    share: Share | None, reason: str | None, by_feature: tuple[FeatureShift, ...], party_names: tuple[str, ...]
+) -> FeatureSkew:
+    """Grade the joint index; null with ``reason``, or ``too_few_rows``, where it could not be told."""
     if share is None:
         reason = reason or "too_few_rows"
         return FeatureSkew(skew=None, p_value=None, severity="none", reason=reason, by_feature=by_feature)
@@ -78,6 +92,6 @@ def feature_skew(partition: Partition, *, columns: bool = True) -> FeatureSkew:
         by_feature=by_feature,
         by_party={
             name: float(value) if rows >= NAMED else None
-            for name, value, rows in zip(partition.party_names, share.by_party, share.rows, strict=True)
+            for name, value, rows in zip(party_names, share.by_party, share.rows, strict=True)
         },
     )

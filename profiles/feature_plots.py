@@ -47,7 +47,9 @@ def party_plot(profile: Profile) -> Plot:
     ranked = sorted(found, key=lambda name: (-found[name], name))
     height = _ranking_height(len(ranked))
     rows = [(name, found[name], None) for name in ranked]
-    top = f"{shorten(ranked[0])} differs most ({found[ranked[0]]:.3f})" if ranked else "no party could be measured"
+    top = "no party could be measured"
+    if ranked:
+        top = f"party {shorten(ranked[0])} differs most ({found[ranked[0]]:.3f})"
     finding = f"Feature shift by party, 0 is chance: {top}."
     heading = "Feature shift by party, given the class"
     return Plot(height, lambda where: _draw_ranking(where, heading, rows), finding)
@@ -61,7 +63,7 @@ def column_plot(profile: Profile) -> Plot:
 
     rows = [(found.name, found.mean_share, found.spread_share) for found in profile.feature.by_feature]
     rows.sort(key=lambda shift: (-size(shift), shift[0]))
-    top = f"{shorten(rows[0][0])} differs most ({size(rows[0]):.3f})"
+    top = f"column {shorten(rows[0][0])} differs most ({size(rows[0]):.3f})"
     finding = f"Shift of {len(rows)} columns between parties, 0 is chance: {top}."
     heading = "Shift of each column, given the class"
     return Plot(_ranking_height(len(rows), legend=True), lambda where: _draw_ranking(where, heading, rows), finding)

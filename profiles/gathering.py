@@ -13,7 +13,7 @@ from fedskew.profiles.matrices import dense_if_full, shape_features, stack_rows
 from fedskew.profiles.partitions import Finding
 from fedskew.profiles.readers import READERS
 from fedskew.profiles.readers.base import Arrays, Loaded, Options, Reader, Table, check_file
-from fedskew.profiles.readers.folder import list_silos
+from fedskew.profiles.readers.folder import is_folder, list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
 from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
 from fedskew.profiles.readers.items import is_dataset
@@ -89,8 +89,8 @@ def load(source: Any, options: Options, name: str) -> tuple[Silos, tuple[Finding
         loaded_one = read_memory(source, options, name)
         return [(None, loaded_one)], loaded_one.findings
     findings: tuple[Finding, ...] = ()
-    single = len(paths) == 1 and not paths[0].is_dir()
-    if len(paths) == 1 and paths[0].is_dir():
+    single = len(paths) == 1 and not is_folder(paths[0])
+    if len(paths) == 1 and not single:
         whole = next((reader for reader in READERS if reader.folder(paths[0])), None)
         if whole is not None:
             data = whole.read(paths[0], options)

@@ -88,25 +88,31 @@ def _classes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """Of each feature: least and largest value, standard deviation, and missing values by party (P, F)."""
+class Facts:
+    """Of each feature (F,): does it never vary, does it take 0 and 1 only, its deviation; blanks of a column (P,)."""
 
-    least: NDArray[np.float64]
-    largest: NDArray[np.float64]
+    flat: NDArray[np.bool_]
+    binary: NDArray[np.bool_]
     std: NDArray[np.float64]
-    missing: NDArray[np.int64]
+    missing: tuple[NDArray[np.int64], ...]
+
+
+def column_findings(
+    columns: tuple[Column, ...], facts: Facts, sizes: NDArray[np.int64], party_names: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Constant and unscaled columns, and columns missing at unlike rates: the same from rows and from sketches."""
+    yield from _constant(columns, facts)
+    yield from _unscaled(columns, facts)
+    yield from _missingness(columns, facts, sizes, party_names)
 
 
 def _columns(partition: Partition) -> Iterator[Finding]:
     if not partition.columns or not isinstance(partition.features, np.ndarray) or partition.modality == "image":
         return
-    facts = _facts(partition)
-    yield from _constant(partition, facts)
-    yield from _unscaled(partition, facts)
-    yield from _missingness(partition, facts)
+    yield from column_findings(partition.columns, _facts(partition), partition.sizes, partition.party_names)
 
 
-def _facts(partition: Partition) -> _Facts:
+def _facts(partition: Partition) -> Facts:
     features = partition.features
     width = features.shape[1]
     least, largest = np.full(width, np.inf), np.full(width, -np.inf)
@@ -127,20 +133,23 @@ def _facts(partition: Partition) -> _Facts:
         squares += (np.where(blank, 0.0, block - centre) ** 2).sum(axis=0) + (centre - mean) ** 2 * seen * n / total
         mean += (centre - mean) * n / total
         seen += n
-    return _Facts(least, largest, np.sqrt(squares / np.maximum(seen, 1)), missing)
+    return Facts(
+        flat=largest <= least,
+        binary=(least == 0) & (largest == 1),
+        std=np.sqrt(squares / np.maximum(seen, 1)),
+        missing=tuple(_blank(partition, column, missing) for column in partition.columns),
+    )
 
 
-def _constant(partition: Partition, facts: _Facts) -> Iterator[Finding]:
-    flat = facts.largest <= facts.least
-    names = [c.name for c in partition.columns if c.stop > c.start and flat[c.start : c.stop].all()]
+def _constant(columns: tuple[Column, ...], facts: Facts) -> Iterator[Finding]:
+    names = [c.name for c in columns if c.stop > c.start and facts.flat[c.start : c.stop].all()]
     if names:
-        text = f"{len(names)} of {len(partition.columns)} columns never vary and say nothing: {_listed(names)}"
+        text = f"{len(names)} of {len(columns)} columns never vary and say nothing: {_listed(names)}"
         yield Finding(code="constant_columns", severity="mild", text=text, count=len(names))
 
 
-def _unscaled(partition: Partition, facts: _Facts) -> Iterator[Finding]:
-    binary = (facts.least == 0) & (facts.largest == 1)
-    numeric = [c for c in partition.columns if c.kind == "numeric" and facts.std[c.start] > 0 and not binary[c.start]]
+def _unscaled(columns: tuple[Column, ...], facts: Facts) -> Iterator[Finding]:
+    numeric = [c for c in columns if c.kind == "numeric" and facts.std[c.start] > 0 and not facts.binary[c.start]]
     if len(numeric) < 2:
         return
     spread = [float(facts.std[c.start]) for c in numeric]
@@ -155,11 +164,11 @@ def _unscaled(partition: Partition, facts: _Facts) -> Iterator[Finding]:
         yield Finding(code="unscaled_columns", severity="mild", text=text, count=count)
 
 
-def _missingness(partition: Partition, facts: _Facts) -> Iterator[Finding]:
-    sizes = partition.sizes
+def _missingness(
+    columns: tuple[Column, ...], facts: Facts, sizes: NDArray[np.int64], party_names: tuple[str, ...]
+) -> Iterator[Finding]:
     tests = []
-    for column in partition.columns:
-        blank = _blank(partition, column, facts.missing)
+    for column, blank in zip(columns, facts.missing, strict=True):
         found = association(np.stack([sizes - blank, blank], axis=1)) if blank.any() else None
         if found is not None:
             tests.append((column.name, blank, *found))
@@ -171,12 +180,10 @@ def _missingness(partition: Partition, facts: _Facts) -> Iterator[Finding]:
     most, least = int(rate.argmax()), int(np.where(sizes > 0, rate, 2.0).argmin())
     text = (
         f"{len(skewed)} columns are missing at other rates in some silos than in others; most in {name!r}: "
-        f"{rate[most]:.1%} in {partition.party_names[most]!r}, {rate[least]:.1%} in {partition.party_names[least]!r} "
+        f"{rate[most]:.1%} in {party_names[most]!r}, {rate[least]:.1%} in {party_names[least]!r} "
         f"(share beyond chance {share:.3f})"
     )
-    parties = tuple(
-        partition.party_names[p] for p in np.flatnonzero((rate >= rate[most] - 1e-12) & (sizes > 0))[:SHOWN]
-    )
+    parties = tuple(party_names[p] for p in np.flatnonzero((rate >= rate[most] - 1e-12) & (sizes > 0))[:SHOWN])
     severity: Severity = "strong" if share >= 0.25 else "mild"
     yield Finding(code="missingness_skew", severity=severity, text=text, parties=parties, count=len(skewed))
 
@@ -216,19 +223,23 @@ def _test_mix(partition: Partition) -> Iterator[Finding]:
 
 
 def _thin_parties(partition: Partition) -> Iterator[Finding]:
-    sizes = partition.sizes
-    classes = (partition.counts > 0).sum(axis=1)
-    if partition.classes >= 2:
-        single = [partition.party_names[p] for p in np.flatnonzero((classes == 1) & (sizes >= 2))]
+    yield from thin_parties(partition.counts, partition.party_names)
+
+
+def thin_parties(counts: NDArray[np.int64], party_names: tuple[str, ...]) -> Iterator[Finding]:
+    """Parties of one class, and parties of fewer than two rows."""
+    sizes, classes, parties = counts.sum(axis=1), (counts > 0).sum(axis=1), len(counts)
+    if counts.shape[1] >= 2:
+        single = [party_names[p] for p in np.flatnonzero((classes == 1) & (sizes >= 2))]
         if single:
-            text = f"{len(single)} of {partition.parties} silos hold one class only: {_listed(single)}"
-            severity: Severity = "strong" if 2 * len(single) >= partition.parties else "mild"
+            text = f"{len(single)} of {parties} silos hold one class only: {_listed(single)}"
+            severity: Severity = "strong" if 2 * len(single) >= parties else "mild"
             yield Finding(
                 code="one_class_parties", severity=severity, text=text, parties=tuple(single), count=len(single)
             )
-    tiny = [partition.party_names[p] for p in np.flatnonzero(sizes < 2)]
+    tiny = [party_names[p] for p in np.flatnonzero(sizes < 2)]
     if tiny:
-        text = f"{len(tiny)} of {partition.parties} silos hold fewer than two rows: {_listed(tiny)}"
+        text = f"{len(tiny)} of {parties} silos hold fewer than two rows: {_listed(tiny)}"
         yield Finding(code="tiny_parties", severity="mild", text=text, parties=tuple(tiny), count=len(tiny))
 
 

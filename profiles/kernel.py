@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.encoding import Scaling, encode, scaling
+from fedskew.profiles.encoding import Scaling, column_moments, encode, scaled_variance, scaling, scaling_of
 from fedskew.profiles.keyed import generator
 from fedskew.profiles.partitions import Partition
 from fedskew.profiles.rowhash import row_hashes, sampled
@@ -87,20 +87,33 @@ def projection(partition: Partition) -> Projection:
     >>> projection(make_partition([[0.0], [1.0], [5.0]], [0, 1, 1], ["a", "a", "b"])).frequencies.shape
     (1, 64)
     """
+    if partition.features.ndim == 2 and isinstance(partition.features, np.ndarray):
+        count, mean, m2, binary = column_moments(partition.features)
+        how = scaling_of(count, mean, m2, binary)
+        return table_projection(how, float(scaled_variance(count, mean, m2, how, partition.rows).sum()))
     how = scaling(partition)
-    shape = partition.features.shape[1:]
-    width = int(np.prod(shape))
-    normal = generator("random-features", width).standard_normal((width, PAIRS), dtype=np.float32)
     variance, spectrum = _variances(partition.features, how)
     if spectrum is None:
-        return Projection(how, normal * np.float32(NARROW) * _unit(variance.sum()))
+        return table_projection(how, float(variance.sum()))
     from scipy.fft import idctn
 
+    shape = partition.features.shape[1:]
+    width = int(np.prod(shape))
+    normal = _normal(width)
     typical = float(np.sqrt(variance.mean()))
     pixel, wave = normal[:, :PIXEL_PAIRS], normal[:, PIXEL_PAIRS:]
     pixel, wave = _flattened(pixel, variance, typical / 3), _flattened(wave, spectrum, typical / 10)
     back = idctn(wave.T.reshape(-1, *shape), axes=(2, 3), norm="ortho").reshape(len(wave.T), width).T
     return Projection(how, np.ascontiguousarray(np.hstack([pixel, back]), dtype=np.float32))
+
+
+def table_projection(how: Scaling, variance: float) -> Projection:
+    """The projection of a table: all it needs are the scaling and the variance of all scaled features together."""
+    return Projection(how, _normal(len(how.shift)) * np.float32(NARROW) * _unit(variance))
+
+
+def _normal(width: int) -> NDArray[np.float32]:
+    return generator("random-features", width).standard_normal((width, PAIRS), dtype=np.float32)
 
 
 def random_features(features: Any, by: Projection) -> NDArray[np.float32]:
@@ -114,9 +127,11 @@ def random_features(features: Any, by: Projection) -> NDArray[np.float32]:
     (0.125, 0.0)
     """
     scaled = encode(features, by.how)
-    if isinstance(scaled, np.ndarray):
-        scaled = scaled.reshape(len(scaled), -1)
-    angles = np.asarray(scaled @ by.frequencies)
+    if isinstance(scaled, np.ndarray):  # float64, or a row's angles would depend on the rows beside it
+        angles = np.asarray(scaled.reshape(len(scaled), -1).astype(np.float64) @ by.frequencies.astype(np.float64))
+        angles = angles.astype(np.float32)
+    else:
+        angles = np.asarray(scaled @ by.frequencies)
     out = np.empty((len(angles), 2 * PAIRS), np.float32)
     np.cos(angles, out=out[:, :PAIRS])
     np.sin(angles, out=out[:, PAIRS:])
@@ -141,20 +156,21 @@ def kernel_sums(chunks: Iterable[NDArray[Any]], party: NDArray[Any]) -> KernelSu
         last = int(np.searchsorted(starts, done + len(chunk), side="left"))
         edges = np.maximum(starts[first:last] - done, 0)
         sums[first:last] += np.add.reduceat(chunk, edges, axis=0, dtype=np.float64)
-        second += chunk.T @ chunk
+        wide = chunk.astype(np.float64)
+        second += wide.T @ wide
         done += len(chunk)
     return KernelSums(codes.astype(np.int64), np.diff(np.append(starts, len(party))), sums, second)
 
 
-def entering_rows(partition: Partition) -> NDArray[np.bool_] | None:
-    """Choose the rows that enter: all, but at most about 200,000 of a party, by their hash; None: all."""
+def entering_rows(partition: Partition, most: int = MOST_ROWS) -> NDArray[np.bool_] | None:
+    """Choose the rows that enter: all, but at most about ``most`` of a party, by their hash; None: all."""
     sizes = partition.sizes
-    if sizes.max(initial=0) <= MOST_ROWS:
+    if sizes.max(initial=0) <= most:
         return None
     chosen = np.ones(partition.rows, np.bool_)
-    for party in np.flatnonzero(sizes > MOST_ROWS):
+    for party in np.flatnonzero(sizes > most):
         rows = partition.rows_of(int(party))
-        chosen[rows] = sampled(row_hashes(partition.features[rows], partition.labels[rows]), MOST_ROWS)
+        chosen[rows] = sampled(row_hashes(partition.features[rows], partition.labels[rows]), most)
     return chosen
 
 
@@ -173,7 +189,7 @@ def sums_by_class(partition: Partition, by: Projection) -> Iterator[KernelSums]:
 
 
 def _variances(features: Any, how: Scaling) -> tuple[Vector, Vector | None]:
-    """The variance of each scaled feature and, for images, of each coefficient of the cosine transform; in chunks."""
+    """Variances of sparse or image features, scaled; for images also of the cosine transform; in chunks."""
     from scipy.fft import dctn
 
     width, n = int(np.prod(features.shape[1:])), features.shape[0]

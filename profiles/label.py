@@ -10,7 +10,16 @@ from fedskew.profiles.class_count import classes_per_party
 from fedskew.profiles.dirichlet import alpha_estimate, beta_estimate
 from fedskew.profiles.divergence import beyond_chance, entropy_bits, shares
 from fedskew.profiles.margins import sum_law
-from fedskew.profiles.null import Chance, Counts, Floats, chance_of, xlogx, xlogx_table
+from fedskew.profiles.null import (
+    Chance,
+    Counts,
+    Floats,
+    chance_of,
+    chance_of_large,
+    counts_are_large,
+    xlogx,
+    xlogx_table,
+)
 from fedskew.profiles.partitions import Partition
 from fedskew.profiles.records import ClassesPerParty, Deviant, EntropyBits, LabelSkew
 from fedskew.profiles.severity import SIGNIFICANCE, severity
@@ -20,6 +29,7 @@ NORMAL_95 = 1.959964
 SHARED_ROWS = 10  # two parties with so many rows of one class each always get an index
 SHOWN = 5
 MANY_CELLS = 2_500  # from here on the sum over cells is normal, and no table is drawn
+LOOKED_UP = 5_000_000  # n ln n is looked up for counts to here, and worked out beyond
 BLOCK_CELLS = 100_000  # so that the jackknife stays in cache
 
 
@@ -190,6 +200,8 @@ def label_chance(table: Counts) -> Chance:
     """
     by_party, by_class = table.sum(axis=1), table.sum(axis=0)
     if table.size < MANY_CELLS:
+        if counts_are_large(by_party, by_class):
+            return chance_of_large(by_party, by_class)
         return chance_of(by_party, by_class, cell_sum(table), "label index")
     mean, spread = sum_law(by_party, by_class)
     return Chance(mean, np.zeros(0), spread)
@@ -197,7 +209,10 @@ def label_chance(table: Counts) -> Chance:
 
 def cell_sum(table: Counts) -> Callable[[Counts], Floats]:
     """The statistic of the label test for tables with these margins: sum of n ln n over cells, (d, P, K) to (d,)."""
-    look_up = xlogx_table(int(min(table.sum(axis=1).max(), table.sum(axis=0).max())))
+    largest = int(min(table.sum(axis=1).max(), table.sum(axis=0).max()))
+    if largest > LOOKED_UP:
+        return lambda tables: np.asarray(xlogx(tables).sum(axis=(1, 2)))
+    look_up = xlogx_table(largest)
 
     def statistic(tables: Counts) -> Floats:
         if len(tables) == 1 and tables.size > len(look_up):
@@ -212,7 +227,8 @@ def _jackknife_error(table: Counts, parts: _Sums, expected: float) -> float:
     by_party, by_class = table.sum(axis=1), table.sum(axis=0)
     lost_class = xlogx(by_class - 1) - xlogx(by_class)
     lost_party = xlogx(by_party - 1) - xlogx(by_party)
-    step = np.diff(xlogx_table(int(table.max())), prepend=0.0)
+    looked_up = int(table.max()) <= LOOKED_UP
+    steps = np.diff(xlogx_table(int(table.max())), prepend=0.0) if looked_up else np.zeros(0)
     left = parts.rows - 1
     log_left, chance = np.log(left), expected * parts.rows / left
     block, variance = max(1, BLOCK_CELLS // table.shape[1]), []
@@ -220,7 +236,8 @@ def _jackknife_error(table: Counts, parts: _Sums, expected: float) -> float:
         n = table[at : at + block]
         kept_party = (parts.parties + lost_party[at : at + block])[:, None]
         kept_class = parts.classes + lost_class
-        information = (parts.cells - step[n] - kept_party - kept_class) / left + log_left
+        step = steps[n] if looked_up else xlogx(n) - xlogx(np.maximum(n - 1, 0))
+        information = (parts.cells - step - kept_party - kept_class) / left + log_left
         room = log_left - np.maximum(kept_party, kept_class) / left - chance
         index = (information - chance) / np.maximum(room, 1e-12)
         rows = by_party[at : at + block]

@@ -30,14 +30,20 @@ def wide(text: str) -> int:
 def shorten(name: str, most: int = LONGEST) -> str:
     """A printable name of at most ``most`` characters; what is cut becomes one ellipsis.
 
+    Names that begin alike often end differently (``ward 1``, ``ward 2``), so the end is kept where there is room.
+
     Examples
     --------
-    >>> shorten("a short one"), shorten("abcdefgh", 5)
-    ('a short one', 'abcd…')
+    >>> shorten("a short one"), shorten("abcdefgh", 5), shorten("St Mary's hospital, ward 12", 18)
+    ('a short one', 'abcd…', "St Mary's…ward 12")
     """
     shown = printable(name)
     if wide(shown) <= most:
         return shown
-    while wide(shown) > most - 1:
-        shown = shown[:-1]
-    return shown + "…"
+    end = shown[-(most * 2 // 5) :] if most >= 10 else ""
+    while wide(end) > most * 2 // 5:
+        end = end[1:]
+    start = shown
+    while wide(start) + wide(end) > most - 1:
+        start = start[:-1]
+    return f"{start.rstrip()}…{end.lstrip()}"

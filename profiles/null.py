@@ -17,6 +17,8 @@ WORK_NS = 0.5e9  # nanoseconds of drawing a table may cost, by the costs below (
 CELL_NS, ROW_NS, EMPTY_NS = 200.0, 20.0, 4.0  # Patefield per cell; Boyett per row and per cell
 SHUFFLE_NS = 60.0  # a row of a table too large for either
 BLOCK_CELLS = 2_000_000
+MOST_STEPPED = 5_000_000  # rows to which the methods of scipy are the faster ones
+LARGE_CELL, MOST_DRAWN = 1e5, 10**9  # rows a cell, or in all, from which the law is taken from theory
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ def chance_tables(by_party: Counts, by_class: Counts, draws: int, key: str) -> I
         for _ in range(draws):
             yield _dealt(by_party, by_class, rng)
         return
+    if int(by_party.sum()) > MOST_STEPPED:
+        block = max(1, BLOCK_CELLS // cells)
+        yield from (_cell_by_cell(by_party, by_class, min(block, draws - at), rng) for at in range(0, draws, block))
+        return
     from scipy.stats import random_table
 
     law = random_table(by_party, by_class)
@@ -115,6 +121,33 @@ def _dealt(by_party: Counts, by_class: Counts, rng: np.random.Generator) -> Coun
     rng.shuffle(labels)
     first = np.repeat(np.arange(parties) * classes, by_party)
     return np.bincount(first + labels, minlength=parties * classes).reshape(1, parties, classes)
+
+
+def _cell_by_cell(by_party: Counts, by_class: Counts, draws: int, rng: np.random.Generator) -> Counts:
+    """Tables (d, P, K) drawn cell by cell, all at once: no slower for more rows."""
+    left = np.tile(by_class, (draws, 1))
+    tables = np.zeros((draws, len(by_party), len(by_class)), np.int64)
+    for party, rows in enumerate(by_party[:-1].tolist()):
+        need, others = np.full(draws, rows), left.sum(axis=1)
+        for label in range(len(by_class) - 1):
+            others -= left[:, label]
+            tables[:, party, label] = _hypergeometric(left[:, label], others, need, rng)
+            need -= tables[:, party, label]
+        tables[:, party, -1] = need
+        left -= tables[:, party]
+    tables[:, -1] = left
+    return tables
+
+
+def _hypergeometric(good: Counts, bad: Counts, need: Counts, rng: np.random.Generator) -> Counts:
+    """Hypergeometric numbers; normal ones of the same mean and variance where numpy has none, from 10**9 rows."""
+    if max(int(good.max()), int(bad.max())) < MOST_DRAWN:
+        return np.asarray(rng.hypergeometric(good, bad, need))
+    rows = np.maximum(good + bad, 2).astype(np.float64)
+    mean = need * (good / rows)
+    variance = mean * (bad / rows) * (rows - need) / (rows - 1)
+    drawn = np.rint(mean + np.sqrt(variance) * rng.standard_normal(len(good))).astype(np.int64)
+    return np.asarray(np.clip(drawn, np.maximum(need - bad, 0), np.minimum(good, need)))
 
 
 def chance_of(
@@ -143,6 +176,37 @@ def chance_of(
     count = draws or draws_for(int(rows.sum()), len(rows) * len(columns))
     values = np.concatenate([statistic(tables) for tables in chance_tables(rows, columns, count, key)])
     return Chance(float(values.mean()), np.sort(values))
+
+
+def counts_are_large(by_party: Counts, by_class: Counts) -> bool:
+    """Whether every cell expects so many rows, or there are so many in all, that tables need not be drawn.
+
+    Examples
+    --------
+    >>> counts_are_large(np.array([10**6, 10**6]), np.array([10**6, 10**6]))
+    True
+    """
+    rows = int(by_party.sum())
+    return rows > MOST_DRAWN or float(by_party.min()) * float(by_class.min()) >= LARGE_CELL * rows
+
+
+def chance_of_large(by_party: Counts, by_class: Counts) -> Chance:
+    """The law of the sum of n ln n over cells where counts are large: half a chi-squared above its least value.
+
+    Its draws are evenly spaced quantiles. With so many rows a cell it differs from drawn tables by less than
+    their own noise.
+
+    References
+    ----------
+    Wilks 1938, https://doi.org/10.1214/aoms/1177732360: twice the rows times the information is chi-squared.
+    """
+    from scipy.special import gammaincinv
+
+    freedom = (len(by_party) - 1) * (len(by_class) - 1)
+    rows = int(by_party.sum())
+    least = float(xlogx(np.sort(by_party)).sum() + xlogx(np.sort(by_class)).sum() - rows * np.log(rows))
+    above = np.asarray(gammaincinv(freedom / 2, (np.arange(DRAWS) + 0.5) / DRAWS), np.float64)
+    return Chance(least + freedom / 2, least + above)
 
 
 def xlogx_table(largest: int) -> Floats:

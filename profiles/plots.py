@@ -123,7 +123,10 @@ def _draw_needle(
     if interval is not None:
         low, high = (_place(value, ends) for value in interval)
         axes.plot([low, high], [y, y], color=INK, linewidth=1.6, solid_capstyle="round")
-    axes.plot([_place(skew.skew, ends)], [y], "o", color=INK, markersize=6.5, markeredgecolor=PAPER, markeredgewidth=1)
+    face, edge = (PAPER, INK) if skew.severity == "none" else (INK, PAPER)  # hollow: no more than chance
+    axes.plot(
+        [_place(skew.skew, ends)], [y], "o", color=face, markersize=6.5, markeredgecolor=edge, markeredgewidth=1.2
+    )
     write(axes, 3, y, f"{skew.skew:z.3f}", shift=(7, 0), weight="bold")
     chance = "" if skew.p_value is None else ", p < .001" if skew.p_value < 0.001 else f", p {skew.p_value:.2g}"
     write(axes, 3, y + 0.36, f"{mark} {skew.severity}{chance}", shift=(7, 0), color=colour, fontsize=7.5)
@@ -162,7 +165,7 @@ def map_finding(profile: Profile) -> str:
     text = f"{profile.parties:,} parties by {profile.classes:,} classes: {missing:,} of {cells:,} cells are empty"
     text += f", {lonely:,} {'party holds' if lonely == 1 else 'parties hold'} a single class" if lonely else ""
     if profile.label.most_deviant and profile.label.severity != "none":
-        text += f"; farthest from the common mix is {shorten(profile.label.most_deviant[0].party)}"
+        text += f"; farthest from the common mix is party {shorten(profile.label.most_deviant[0].party)}"
     return text + "."
 
 
@@ -195,7 +198,7 @@ def _draw_map(where: Where, profile: Profile, shares: NDArray[np.float64], names
     sizes = [profile.quantity.sizes[name] for name in profile.party_names]
     axes = panel(where, left=left, right=1.5, top=0.35 + head, bottom=0.25)
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(parties) - 0.5, -0.5), xticks=[], yticks=[])
-    title(where, "Share of each party's rows by class")
+    title(where, "Share of each party's rows by class, in %")
     _class_names(where, axes, names)
     few = shares.size <= CELLS
     if few:
@@ -204,6 +207,7 @@ def _draw_map(where: Where, profile: Profile, shares: NDArray[np.float64], names
         axes.imshow(shares, cmap=_TINT, vmin=0, vmax=_darkest(shares), aspect="auto", interpolation="none")
         dark = f"white: no rows; darkest: {100 * _darkest(shares):.0f} % of the party's rows or more"
         write(axes, -0.5, len(parties) - 0.5, dark, shift=(0, -7), color=MUTED, fontsize=7.5)
+    write(axes, -0.5, -0.5, "party", shift=(-4, 3), ha="right", va="bottom", color=MUTED)
     for row, name in enumerate(parties):
         write(axes, -0.5, row, name, shift=(-4, 0), ha="right", fontsize=size)
     bars = panel(where, left=WIDTH - 1.4, right=0.62, top=0.35 + head, bottom=0.25)
@@ -221,24 +225,25 @@ def _darkest(shares: NDArray[np.float64]) -> float:
 
 
 def _cells(axes: Axes, shares: NDArray[np.float64], *, numbers: bool) -> None:
+    """A box a cell; under a number the tint stays so light that the number reads well on it, light and dark."""
     for (row, column), share in np.ndenumerate(shares):
         low, tall = column - 0.48, row - 0.46
         if share > 0:
-            axes.add_patch(_box(low, tall, share))
+            axes.add_patch(_box(low, tall, share, 0.54 if numbers else 0.98))
         if numbers:
             text = f"{100 * share:.0f}" if share >= 0.005 or share == 0 else "<1"
-            colour = PAPER if share > 0.6 else INK if share > 0 else MUTED
-            write(axes, column, row, text, ha="center", fontsize=7.5, color=colour)
+            write(axes, column, row, text, ha="center", fontsize=7.5, color=INK if share > 0 else MUTED)
 
 
-def _box(x: float, y: float, share: float) -> Rectangle:
-    return Rectangle((x, y), 0.96, 0.92, facecolor=ACCENT, alpha=round(0.08 + 0.9 * share, 2), linewidth=0)
+def _box(x: float, y: float, share: float, most: float) -> Rectangle:
+    alpha = round(0.06 + (most - 0.06) * share, 2)
+    return Rectangle((x, y), 0.96, 0.92, facecolor=ACCENT, alpha=alpha, linewidth=0)
 
 
 def _draw_many(where: Where, shares: NDArray[np.float64], names: list[str]) -> None:
     head = _head(names)
     axes = panel(where, left=0.5, right=0.95, top=0.4 + head, bottom=0.3)
-    title(where, "Share of each party's rows by class")
+    title(where, "Share of each party's rows by class, in %")
     most = _darkest(shares)
     image = axes.imshow(shares, cmap=_TINT, vmin=0, vmax=most, aspect="auto", interpolation="none")
     axes.set(xlim=(-0.5, len(names) - 0.5), xticks=[], yticks=[])

@@ -86,7 +86,7 @@ def gini(sizes: Counts) -> Floats:
     >>> float(gini(np.array([10, 10]))), float(gini(np.array([0, 10])))
     (0.0, 0.5)
     """
-    ordered = np.sort(sizes, axis=-1)
+    ordered = np.sort(sizes, axis=-1).astype(np.float64)  # exact, and products with ranks cannot overflow
     parties = ordered.shape[-1]
     rank = 2 * np.arange(1, parties + 1) - parties - 1
     return np.asarray((ordered * rank).sum(axis=-1) / (parties * np.maximum(ordered.sum(axis=-1), 1)))

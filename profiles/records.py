@@ -1,6 +1,6 @@
 """The records a profile is made of: the stable JSON keys, their units and ranges. No arithmetic here."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA = "fedskew-profile/1"
+Rows = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+"""A number of rows: more than any silo has, and sums over many silos still fit into 64 bits."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,10 +169,16 @@ class Profile(_Record, frozen=True, kw_only=True):
     concept: ConceptSkew
     prevailing: Prevailing
     hygiene: tuple[Finding, ...]
-    counts: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[Rows, ...], ...]
     image_shape: tuple[int, int, int] | None = None
     measures: dict[str, float | None] = {}
     schema: str = SCHEMA
+
+    def __post_init__(self) -> None:
+        """Refuse a written profile that contradicts itself: all who read it rely on names and counts that fit."""
+        fits = len(self.party_names) == self.parties == len(self.counts) and len(self.class_names) == self.classes
+        if not fits or any(len(row) != self.classes for row in self.counts):
+            raise ValueError("its names and counts do not fit its numbers of parties and classes")
 
     def to_json(self) -> str:
         """The profile as one JSON document with the stable keys, indented by two."""

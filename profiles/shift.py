@@ -1,14 +1,15 @@
 """Shift of each column between parties within classes: of the mean, of the spread, of the whole distribution."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.encoding import Scaling, scaling
-from fedskew.profiles.histogram import distances, histogram
+from fedskew.profiles.encoding import never_varies
+from fedskew.profiles.histogram import bin_numbers, bits_between, distances, tabulated
+from fedskew.profiles.moments import Moments, merged, moments_of, no_moments, pooled
 from fedskew.profiles.partitions import Column, Partition
 from fedskew.profiles.records import FeatureShift
 
@@ -16,22 +17,18 @@ CHUNK_BYTES = 1 << 23
 MOST_CELLS = 4_000_000  # (party, feature) pairs at a time
 MOST_FEATURES = 1_000  # measured one by one
 Vector = NDArray[np.float64]
+Bins = Callable[[int], "tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]"]
+"""From a numeric feature to its histogram in a class: bin numbers, places of their parties among those of the class,
+and rows that each stands for (None: one)."""
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Sums over classes, each (F,): between less chance and total less chance, for means and spreads; Wasserstein."""
+@dataclass(frozen=True, slots=True)
+class ClassCells:
+    """What all rows of one class add: the parties that hold some (C,), their moments (5, C, F), their histograms."""
 
-    width: int
-    mean: Vector = field(init=False)
-    spread: Vector = field(init=False)
-    distance: Vector = field(init=False)
-    pooled: Vector = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.mean, self.spread = np.zeros((2, self.width)), np.zeros((2, self.width))
-        self.distance = np.zeros((3, self.width))  # distance, distance by chance, rows
-        self.pooled = np.zeros((3, self.width))  # rows, sum, sum of squares
+    party: NDArray[np.int64]
+    moments: Moments
+    bins: Bins
 
 
 def feature_shifts(partition: Partition) -> tuple[FeatureShift, ...]:
@@ -56,14 +53,49 @@ def feature_shifts(partition: Partition) -> tuple[FeatureShift, ...]:
     """
     if partition.modality == "image":
         return ()
-    how = scaling(partition)
     groups = _classes(partition)
     parties = max((len(group.party) for group in groups), default=1)
     found: list[FeatureShift] = []
-    for columns, places, features in _blocks(partition, parties):
-        part = Scaling(how.shift[places], how.scale[places])
-        found.extend(_block(columns, features, part, groups))
+    for columns, features in _blocks(partition, parties):
+        bits = _bits(features, columns)
+        found.extend(shifts(columns, (_cells(features, group, bits) for group in groups), bits))
     return tuple(found)
+
+
+def shifts(columns: list[Column], cells: Iterable[ClassCells], bits: dict[int, int]) -> Iterator[FeatureShift]:
+    """Measure columns from what their classes add: the one way for rows at hand and for sketches.
+
+    Parameters
+    ----------
+    columns : numbered from 0 without gaps
+    cells : of each class
+    bits : of the bins of each numeric feature
+    """
+    width = columns[-1].stop if columns else 0
+    mean, spread, distance = np.zeros((2, width)), np.zeros((2, width)), np.zeros((3, width))
+    whole, cross = no_moments(width), {c.name: np.zeros(2) for c in columns if c.kind == "categorical"}
+    for cell in cells:
+        whole = merged(whole, pooled(cell.moments))
+        if len(cell.party) < 2:
+            continue
+        _add_moments(mean, spread, cell.moments)
+        for feature, its_bits in bits.items():
+            distance[:, feature] += _distance(cell, feature, its_bits)
+        for column in columns:
+            if column.kind == "categorical":
+                part = cell.moments[:2, :, column.start : column.stop]
+                cross[column.name] += _association(np.rint(part[0] * part[1]))
+    flat = never_varies(whole[0], whole[1], whole[2])
+    std = np.sqrt(whole[2] / np.maximum(whole[0], 1))
+    for column in columns:
+        place = column.start
+        if column.kind == "categorical":
+            share = _ratio(cross[column.name], 1.0)
+            yield FeatureShift(name=column.name, mean_share=share, spread_share=None, wasserstein=None)
+        elif flat[place]:
+            yield FeatureShift(name=column.name, mean_share=None, spread_share=None, wasserstein=None)
+        else:
+            yield _finished(column.name, float(std[place]), mean[:, place], spread[:, place], distance[:, place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,95 +128,91 @@ def _classes(partition: Partition) -> list[_Group]:
 
 
 def _measured(partition: Partition) -> tuple[list[Column], Any]:
-    """The columns to measure, numbered from 0 without gaps, and their features, by column where sparse."""
-    columns = [c for c in partition.columns if c.stop > c.start]
+    """The columns to measure and their features, by column where sparse."""
     features = partition.features
     dense = isinstance(features, np.ndarray)
     features = features if dense else features.tocsc()
-    if features.shape[1] > MOST_FEATURES:
-        filled = np.zeros(features.shape[1]) if dense else np.diff(features.indptr)
+    filled = None if dense else np.diff(features.indptr)
+    return fullest([c for c in partition.columns if c.stop > c.start], features.shape[1], filled), features
+
+
+def fullest(columns: list[Column], width: int, filled: NDArray[Any] | None = None) -> list[Column]:
+    """Leave out columns where there are more features than are measured one by one: the last, or the emptiest."""
+    if width <= MOST_FEATURES:
+        return columns
+    if filled is not None:
         columns = sorted(columns, key=lambda c: -int(filled[c.start : c.stop].max()))
-        widths = np.cumsum([c.stop - c.start for c in columns])
-        columns = sorted(columns[: max(1, int((widths <= MOST_FEATURES).sum()))], key=lambda c: c.start)
-    return columns, features
+    widths = np.cumsum([c.stop - c.start for c in columns])
+    return sorted(columns[: max(1, int((widths <= MOST_FEATURES).sum()))], key=lambda c: c.start)
 
 
-def _blocks(partition: Partition, parties: int) -> Iterator[tuple[list[Column], NDArray[np.int64], Any]]:
-    """Columns in blocks small enough for the sums of all parties: columns, numbers of their features, features."""
+def _blocks(partition: Partition, parties: int) -> Iterator[tuple[list[Column], Any]]:
+    """Columns in blocks small enough for the sums of all parties: columns numbered from 0, and their features."""
     columns, features = _measured(partition)
     dense = isinstance(features, np.ndarray)
     widest = max(1, MOST_CELLS // parties if dense else min(MOST_CELLS // parties, CHUNK_BYTES // partition.rows))
+    for block in in_blocks(columns, widest):
+        places = np.concatenate([np.arange(c.start, c.stop) for c in block])
+        whole = dense and len(places) == features.shape[1]
+        part = features if whole else features[:, places]
+        yield renumbered(block), part if dense else part.toarray()
+
+
+def in_blocks(columns: list[Column], widest: int) -> Iterator[list[Column]]:
+    """Columns, as many together as have at most ``widest`` features; one at least."""
     block: list[Column] = []
     for column in [*columns, None]:
         if block and (column is None or sum(c.stop - c.start for c in block) + column.stop - column.start > widest):
-            places = np.concatenate([np.arange(c.start, c.stop) for c in block])
-            whole = dense and len(places) == features.shape[1]
-            part = features if whole else features[:, places]
-            yield _renumbered(block), places, part if dense else part.toarray()
+            yield block
             block = []
         if column is not None:
             block.append(column)
 
 
-def _renumbered(columns: list[Column]) -> list[Column]:
+def renumbered(columns: list[Column]) -> list[Column]:
+    """The same columns with their features numbered from 0 without gaps."""
     stops = np.cumsum([c.stop - c.start for c in columns]).tolist()
     return [replace(c, start=stop - (c.stop - c.start), stop=stop) for c, stop in zip(columns, stops, strict=True)]
 
 
-def _block(
-    columns: list[Column], features: NDArray[np.float32], how: Scaling, groups: list[_Group]
-) -> Iterator[FeatureShift]:
-    tally = _Tally(features.shape[1])
-    cross = {c.name: np.zeros(2) for c in columns if c.kind == "categorical"}
-    numeric = [c.start for c in columns if c.kind == "numeric"]
-    for group in groups:
-        powers = _powers(features, how, group)
-        tally.pooled += powers[:, :3].sum(axis=0)
-        if len(group.party) < 2:
-            continue
-        _add_moments(tally, powers)
-        _add_distances(tally, features, how, group, powers, numeric)
-        for column in columns:
-            if column.kind == "categorical":
-                cross[column.name] += _association(powers[:, 1, column.start : column.stop])
-    yield from (_finished(column, tally, cross) for column in columns)
+def _bits(features: NDArray[np.float32], columns: list[Column]) -> dict[int, int]:
+    """Bits of the bins of each numeric feature that holds a value."""
+    found: dict[int, int] = {}
+    for column in columns:
+        if column.kind == "numeric":
+            value = features[:, column.start]
+            value = value[np.isfinite(value)]
+            if len(value):
+                found[column.start] = bits_between(float(value.min()), float(value.max()))
+    return found
 
 
-def _powers(features: NDArray[np.float32], how: Scaling, group: _Group) -> Vector:
-    """Count and sums of the first four powers of the scaled values, by party and feature: (C, 5, F)."""
+def _cells(features: NDArray[np.float32], group: _Group, bits: dict[int, int]) -> ClassCells:
+    """What the rows of a class add."""
     width = features.shape[1]
-    out = np.zeros((len(group.party), 5, width))
+    moments = no_moments(len(group.party), width)
     for rows, parties, edges in group.chunks(width):
-        value = (features[rows] - how.shift) / how.scale
-        value = value.astype(np.float64)
-        blank = ~np.isfinite(value)
-        some = bool(blank.any())
-        value[blank] = 0.0
-        lengths = np.diff(np.append(edges, len(rows)))[:, None]
-        out[parties, 0] += lengths - (np.add.reduceat(blank, edges, axis=0, dtype=np.int64) if some else 0)
-        power = value.copy()
-        for k in range(1, 5):
-            out[parties, k] += np.add.reduceat(power, edges, axis=0)
-            if k < 4:
-                power *= value
-    return out
+        moments[:, parties] = merged(moments[:, parties], moments_of(features[rows].astype(np.float64), edges))
+    local = np.repeat(np.arange(len(group.party)), np.diff(np.append(group.starts, len(group.rows))))
+
+    def bins(feature: int) -> tuple[NDArray[Any], NDArray[Any], None]:
+        value = features[group.rows, feature]
+        seen = np.isfinite(value)
+        return bin_numbers(value[seen], bits[feature]), local[seen], None
+
+    return ClassCells(group.party, moments, bins)
 
 
-def _add_moments(tally: _Tally, powers: Vector) -> None:
+def _add_moments(mean_share: Vector, spread_share: Vector, moments: Moments) -> None:
     """Between-party sums of squares of the value and of its squared deviation, each less what chance gives."""
-    n = powers[:, 0]
-    safe = np.maximum(n, 1)
-    mean = powers[:, 1] / safe
-    second = np.maximum(powers[:, 2] - n * mean**2, 0)
-    fourth = np.maximum(powers[:, 4] - 4 * mean * powers[:, 3] + 6 * mean**2 * powers[:, 2] - 3 * n * mean**4, 0)
+    n, mean, second, _, fourth = moments
     rows = n.sum(axis=0)
-    centre = powers[:, 1].sum(axis=0) / np.maximum(rows, 1)
+    centre = (n * mean).sum(axis=0) / np.maximum(rows, 1)
     between = (n * (mean - centre) ** 2).sum(axis=0)
     total = between + second.sum(axis=0)
     chance = total * np.maximum((n > 0).sum(axis=0) - 1, 0) / np.maximum(rows - 1, 1)
-    tally.mean += [between - chance, total - chance]
-
-    tally.spread += _spreads(n, second, fourth)
+    mean_share += [between - chance, total - chance]
+    spread_share += _spreads(n, second, fourth)
 
 
 def _spreads(n: Vector, second: Vector, fourth: Vector) -> tuple[Vector, Vector]:
@@ -208,31 +236,18 @@ def _spreads(n: Vector, second: Vector, fourth: Vector) -> tuple[Vector, Vector]
     return np.minimum(extra, total), total
 
 
-def _add_distances(
-    tally: _Tally,
-    features: NDArray[np.float32],
-    how: Scaling,
-    group: _Group,
-    powers: Vector,
-    numeric: list[int],
-) -> None:
-    """Row-weighted 1-Wasserstein distances of the parties to the pool, in scaled units."""
-    local = np.repeat(np.arange(len(group.party)), np.diff(np.append(group.starts, len(group.rows))))
-    most = int(np.clip(200_000 // len(group.party), 32, 2048))
-    for j in numeric:
-        value = features[group.rows, j]
-        seen = np.isfinite(value)
-        if not seen.any():
-            continue
-        n = powers[:, 0, j]
-        scale = float(how.scale[j])
-        offset = abs(float(how.shift[j])) / scale  # a narrow column far from 0 needs finer bins
-        bits = 7 + int(np.clip(np.ceil(np.log2(max(offset, 1.0))), 0, 16))
-        table, places = histogram(value[seen], local[seen], len(group.party), most, bits)
-        distance, chance = distances(table, places / scale)
-        centre = powers[:, 1, j].sum() / n.sum()
-        apart = np.abs(powers[:, 1, j] / np.maximum(n, 1) - centre)  # exact, where bins are too coarse to see it
-        tally.distance[:, j] += [float(n @ np.maximum(distance, apart)), float(n @ chance), float(n.sum())]
+def _distance(cell: ClassCells, feature: int, bits: int) -> list[float]:
+    """Row-weighted 1-Wasserstein distance of the parties of a class to all its rows, by chance, and the rows."""
+    numbers, party, weight = cell.bins(feature)
+    if not len(numbers):
+        return [0.0, 0.0, 0.0]
+    count, mean = cell.moments[:2, :, feature]
+    most = int(np.clip(200_000 // len(count), 32, 2048))
+    table, places = tabulated(numbers, party, len(count), most, bits, weight)
+    distance, chance = distances(table, places)
+    centre = float((count * mean).sum() / max(count.sum(), 1))
+    apart = np.where(count > 0, np.abs(mean - centre), 0.0)  # exact, where bins are too coarse to see it
+    return [float(count @ np.maximum(distance, apart)), float(count @ chance), float(count.sum())]
 
 
 def _association(table: Vector) -> Vector:
@@ -241,29 +256,22 @@ def _association(table: Vector) -> Vector:
     rows = n.sum()
     if rows < 2:
         return np.zeros(2)
-    pooled = float((table.sum(axis=0) ** 2).sum()) / rows
-    between = float(((table**2).sum(axis=1) / np.maximum(n, 1)).sum()) - pooled
-    chance = (rows - pooled) * max(np.count_nonzero(n) - 1, 0) / (rows - 1)
-    return np.array([between - chance, rows - pooled - chance])
+    pool = float((table.sum(axis=0) ** 2).sum()) / rows
+    between = float(((table**2).sum(axis=1) / np.maximum(n, 1)).sum()) - pool
+    chance = (rows - pool) * max(np.count_nonzero(n) - 1, 0) / (rows - 1)
+    return np.array([between - chance, rows - pool - chance])
 
 
-def _finished(column: Column, tally: _Tally, cross: dict[str, Vector]) -> FeatureShift:
-    if column.kind == "categorical":
-        mean_share = _ratio(cross[column.name])
-        return FeatureShift(name=column.name, mean_share=mean_share, spread_share=None, wasserstein=None)
-    place = column.start
-    rows, total, squares = tally.pooled[:, place].tolist()
-    std = max(squares / max(rows, 1) - (total / max(rows, 1)) ** 2, 0) ** 0.5
-    near, chance, weight = tally.distance[:, place].tolist()
-    varies = std > 1e-6
+def _finished(name: str, std: float, mean: Vector, spread: Vector, distance: Vector) -> FeatureShift:
+    near, chance, weight = distance.tolist()
     return FeatureShift(
-        name=column.name,
-        mean_share=_ratio(tally.mean[:, place]) if varies else None,
-        spread_share=_ratio(tally.spread[:, place]) if varies else None,
-        wasserstein=float(near / weight / std) if varies and weight else None,
-        wasserstein_chance=float(chance / weight / std) if varies and weight else None,
+        name=name,
+        mean_share=_ratio(mean, std**2),
+        spread_share=_ratio(spread, std**4),
+        wasserstein=float(near / weight / std) if weight else None,
+        wasserstein_chance=float(chance / weight / std) if weight else None,
     )
 
 
-def _ratio(pair: Vector) -> float | None:
-    return float(pair[0] / pair[1]) if pair[1] > 1e-9 else None
+def _ratio(pair: Vector, unit: float) -> float | None:
+    return float(pair[0] / pair[1]) if pair[1] > 1e-9 * unit else None

@@ -15,6 +15,7 @@ from fedskew.profiles.gathering import Choice, Gathered, gather, reader_of
 from fedskew.profiles.heldout import gather_test
 from fedskew.profiles.partitions import Partition, make_partition, ordered_names
 from fedskew.profiles.readers.base import Options, check_file
+from fedskew.profiles.readers.folder import is_folder
 from fedskew.profiles.table import to_partition
 
 SCHEMA = "fedskew-index/1"
@@ -142,7 +143,7 @@ def hash_of(paths: Sequence[str | Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in map(Path, paths):
-        folder = path.is_dir()
+        folder = is_folder(path)
         for file in _data_files(path) if folder else _parts(path):
             name = file.relative_to(path).as_posix() if folder else ""
             empty = folder and not file.stat().st_size  # a reader may count it as bad; it does not spoil the folder

@@ -1,5 +1,7 @@
 """The profile of a partition: every measure, and which skew prevails."""
 
+from collections.abc import Sequence
+
 from fedskew.profiles.concept import concept_skew
 from fedskew.profiles.feature import feature_skew
 from fedskew.profiles.hygiene import hygiene
@@ -9,14 +11,21 @@ from fedskew.profiles.partitions import Partition
 from fedskew.profiles.prevailing import prevailing
 from fedskew.profiles.quantity import quantity_skew
 from fedskew.profiles.records import Profile
+from fedskew.profiles.sketches import Sketch
 
 
-def profile(partition: Partition) -> Profile:
+def profile(partition: Partition | Sequence[Sketch]) -> Profile:
     """Profile a partition: label, quantity, feature and concept skew beyond chance, and which one prevails.
 
     Parameters
     ----------
-    partition : from ``read_table`` or ``make_partition``
+    partition : from ``read_table`` or ``make_partition``; or the sketches of all silos, one a party, in any order,
+        which give the same numbers for all that sums can tell and null with a reason for the rest
+
+    Raises
+    ------
+    FedskewError
+        Two sketches are of one party, they follow different plans, or no row has a label.
 
     Returns
     -------
@@ -31,6 +40,10 @@ def profile(partition: Partition) -> Profile:
     >>> found.prevailing.kind, found.label.skew, found.parties, found.rows
     ('label_count', 1.0, 2, 40)
     """
+    if not isinstance(partition, Partition):
+        from fedskew.profiles.sketch_profile import profile_sketches
+
+        return profile_sketches(partition)
     label = label_skew(partition)
     quantity = quantity_skew(partition, label)
     feature, concept = feature_skew(partition), concept_skew(partition)

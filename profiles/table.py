@@ -15,6 +15,7 @@ from fedskew.profiles.heldout import encode_holdout, gather_test
 from fedskew.profiles.matrices import choose_matrix
 from fedskew.profiles.partitions import Column, Finding, Partition, make_partition
 from fedskew.profiles.readers.base import Options
+from fedskew.profiles.readers.folder import is_file
 from fedskew.profiles.readers.leaf import is_leaf
 from fedskew.profiles.readers.npz import member_names
 
@@ -239,5 +240,5 @@ def _index(source: Any) -> Path | None:
     path = Path(items[0])
     if path.suffix.lower() == ".json":
         return None if is_leaf(path) else path
-    held = member_names(path) if path.suffix.lower() == ".npz" and path.is_file() else ()
+    held = member_names(path) if path.suffix.lower() == ".npz" and is_file(path) else ()
     return path if "fedskew_index" in held else None

@@ -22,6 +22,10 @@ MISSING_VALUES = (*MISSING_NAMES, "NA", "N/A", "n/a", "None", "?")
 """Texts that mean "no value" in a feature column, in every format that stores text."""
 
 
+GROUPS, OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Where Linux keeps the control groups, and which of them this process is in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a person wants the files read; ``label``, ``party`` and ``features`` name members of an npz as well.
@@ -150,18 +154,50 @@ def check_memory(path: Path, needed: int) -> None:
 
 
 def available_memory() -> int:
-    """Bytes of memory that can still be used: of the machine or of its control group, whichever is less."""
+    """Bytes of memory that can still be used: of the machine or of its control groups, whichever is less."""
     known = [2**34]  # 16 GiB where the system does not say
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         known = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable")] or known
-        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
-        if limit != "max":
-            known.append(max(int(limit) - used, 0))
     except (OSError, ValueError):
-        pass  # not Linux, or an older kind of control group
-    return min(known)
+        pass  # not Linux
+    return min(*known, *_left_in_groups(), 2**62)
+
+
+def _left_in_groups() -> list[int]:
+    """What is left of the limits of this process's control group and of those above it, of both versions of groups."""
+    left = []
+    try:
+        lines = OWN_GROUP.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []  # not Linux
+    for line in lines:
+        _, kinds, name = [*line.split(":", 2), "", ""][:3]
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root = GROUPS / "memory" if kinds else GROUPS
+        limit, used = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kinds else ("memory.max", "memory.current")
+        own = root / name.lstrip("/")
+        for group in (own, *own.parents):
+            try:
+                most, now = (int((group / file).read_text(encoding="ascii")) for file in (limit, used))
+                left.append(max(most - now + _cached(group), 0))
+            except (OSError, ValueError):
+                pass  # no limit here
+            if group == root:
+                break
+    return left
+
+
+def _cached(group: Path) -> int:
+    """Bytes of files that a control group keeps in memory and gives up when it needs room."""
+    try:
+        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        held = {name: int(value) for name, value in (line.split() for line in lines)}
+    except (OSError, ValueError):
+        return 0
+    prefix = "total_" if "total_inactive_file" in held else ""  # version 1 counts the groups below apart
+    return held.get(f"{prefix}inactive_file", 0) + held.get(f"{prefix}active_file", 0)
 
 
 def refuse_columns(path: Path, options: Options, what: str, *, label: bool = True) -> None:

@@ -1,10 +1,21 @@
 """A folder of silos: one file each, named by its stem."""
 
+import os
 from pathlib import Path
 
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.noticed import some
 from fedskew.profiles.partitions import Finding
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder of this name; False, not an error, for a name that no file can have."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises where a name is too long
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file of this name; False, not an error, for a name that no file can have."""
+    return os.path.isfile(path)  # noqa: PTH113 - as above
 
 
 def list_silos(folder: Path, suffixes: frozenset[str]) -> tuple[list[Path], tuple[Finding, ...]]:

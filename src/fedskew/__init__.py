@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fedskew.advisor import Recommendation as Recommendation
+    from fedskew.advisor import Report as Report
     from fedskew.advisor import advise as advise
+    from fedskew.advisor import read_report as read_report
     from fedskew.advisor import recommend as recommend
+    from fedskew.advisor import report as report
     from fedskew.engine import Validation as Validation
     from fedskew.engine import validate as validate
     from fedskew.profiles import FedskewError as FedskewError
@@ -27,12 +30,15 @@ _HOMES = {
     "Partition": "profiles",
     "Profile": "profiles",
     "Recommendation": "advisor",
+    "Report": "advisor",
     "Validation": "engine",
     "advise": "advisor",
     "make_partition": "profiles",
     "profile": "profiles",
+    "read_report": "advisor",
     "read_table": "profiles",
     "recommend": "advisor",
+    "report": "advisor",
     "simulate": "profiles",
     "validate": "engine",
 }

@@ -44,14 +44,14 @@ async function look(path) {
   page.on("console", (message) => message.type() === "error" && found.errors.push(message.text()));
   await page.goto(address);
   await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
-  await page.waitForTimeout(200);
+  await page.waitForTimeout(50);
   found.title = await page.title();
   found.scripts = await page.evaluate(() => document.scripts.length);
   found.ids = await page.evaluate(() => {
     const all = [...document.querySelectorAll("[id]")].map((e) => e.id);
     return all.filter((id, i) => all.indexOf(id) !== i).slice(0, 5);
   });
-  await page.pdf({ path: join(out, `${name}.pdf`), format: "A4", preferCSSPageSize: true });
+  if (widths.length) await page.pdf({ path: join(out, `${name}.pdf`), format: "A4", preferCSSPageSize: true });
   await context.close();
   return found;
 }

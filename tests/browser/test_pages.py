@@ -20,7 +20,7 @@ made = import_module("advisor.made_records")  # a neighbour among the tests, not
 
 from fedskew.advisor.reporting import report  # noqa: E402
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 NODE = shutil.which("node")
 pytestmark = [
     pytest.mark.slow,

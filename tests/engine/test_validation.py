@@ -163,3 +163,11 @@ def test_wrong_arguments_are_named(change, words):
 def test_one_party_is_refused():
     with pytest.raises(FedskewError, match="only one party"):
         validate(blobs(parties=1), ["fedavg"], jobs=1)
+
+
+def test_a_single_seed_bounds_nothing_and_its_answer_reads_back():
+    found = validate(blobs(), ["fedavg", "fedprox"], seeds=1, rounds=2, jobs=1, tuning=False, references=False)
+    assert (found.comparisons[0].lower, found.comparisons[0].upper) == (None, None)
+    assert (found.verdict.kind, found.verdict.lower) == ("cannot_tell", None)
+    assert "one seed, no interval" in found.verdict.text
+    assert Validation.from_json(found.to_json()) == found

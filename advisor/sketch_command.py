@@ -1,0 +1,219 @@
+"""What `fedskew sketch`, `fedskew plan` and sketch files as SOURCE do; needs neither torch nor scipy."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedskew.profiles.atomic import check_output
+from fedskew.profiles.batches import STREAMED
+from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.privacy import noised, withheld
+from fedskew.profiles.scan_adding import Wanted
+from fedskew.profiles.scanning import scan_file
+from fedskew.profiles.sketch_file import is_sketch, read_sketches, write_sketches
+from fedskew.profiles.sketch_plan import Plan, make_plan, read_plan, write_plan
+from fedskew.profiles.sketches import Sketch
+
+if TYPE_CHECKING:
+    from fedskew.profiles import Partition
+
+
+def read_silos(source: list[Path] | None, options: Mapping[str, Any]) -> "Partition | tuple[Sketch, ...]":
+    """Read what SOURCE names: rows, or sketches if all its files are sketch files.
+
+    Raises
+    ------
+    FedskewError
+        Some files are sketches and some are not, or as ``read_table`` and ``read_sketches`` do.
+    """
+    from fedskew.advisor.arguments import check_outputs, read_source
+
+    found = sketches_in(source or [])
+    if found is None:
+        return read_source(source, options)
+    check_outputs(options)
+    return found
+
+
+def rows_of(silos: "Partition | tuple[Sketch, ...]") -> "Partition":
+    """The partition, if it is one.
+
+    Raises
+    ------
+    FedskewError
+        They are sketches, which hold no row to train on.
+    """
+    if isinstance(silos, tuple):
+        raise FedskewError("sketches hold no rows to train on; give --no-validate, or the rows themselves")
+    return silos
+
+
+def sketches_in(source: Sequence[Path]) -> tuple[Sketch, ...] | None:
+    """The sketches of all files, or None where none is a sketch file; a folder counts as the files in it."""
+    files = [file for path in source for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    sketched = [file for file in files if is_sketch(file)]
+    if not sketched:
+        return None
+    others = [path for path in source if path not in sketched and not path.is_dir()]
+    if others:
+        raise FedskewError(f"{others[0]}: is no sketch file, and {sketched[0]} is one; give sketches or rows, not both")
+    return tuple(sketch for file in sketched for sketch in read_sketches(file))
+
+
+def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> str:
+    """Sketch the silos of a source into one file.
+
+    Parameters
+    ----------
+    source : files, or a folder of them; without ``--party`` each is one party, named by its stem
+    out : the sketch file
+    options : of the command line
+
+    Returns
+    -------
+    what to tell: parties, rows, rows a second
+
+    Raises
+    ------
+    FedskewError
+        The data cannot be read, or what is asked for does not go together.
+    """
+    check_output(out)
+    if options["label"] is None:
+        raise FedskewError("say which column is the label with --label")
+    epsilon, plan = options["epsilon"], None if options["plan"] is None else read_plan(options["plan"])
+    if epsilon is not None:
+        _check_spending(out, options, plan)
+    started, rows = time.monotonic(), _Rows(quiet=options["quiet"])
+    kernel = None if epsilon is not None else plan  # noise goes on counts only
+    found = [s for path in _files(source) for s in _sketched(path, options, kernel, rows)]
+    times = Counter(sketch.party for sketch in found)
+    twice = [name for name, count in times.items() if count > 1]
+    if twice:
+        raise FedskewError(f"two files hold the party {twice[0]!r}; sketch them one by one and merge the sketches")
+    if epsilon is not None and plan is not None:
+        found = [noised(sketch, epsilon, plan) for sketch in found]
+    if options["min_count"] is not None:
+        found = [withheld(sketch, options["min_count"]) for sketch in found]
+    write_sketches(out, found)
+    rows.clear()
+    seconds = max(time.monotonic() - started, 1e-6)
+    return (
+        f"sketches of {len(found)} parties, {rows.done:,} rows ({rows.done / seconds:,.0f} rows/s), "
+        f"written to {out} ({out.stat().st_size:,} bytes)"
+    )
+
+
+def write_plan_of(source: list[Path], out: Path, classes: str | None) -> str:
+    """Make a plan of sketches, or of a declared list of classes; returns what to tell."""
+    check_output(out)
+    if classes is not None:
+        names = tuple(sorted({name.strip() for name in classes.split(",") if name.strip()}))
+        if source or len(names) < 2:
+            raise FedskewError("--classes a,b,c declares two classes and more, and takes the place of SKETCH files")
+        made = Plan(class_names=names, columns=(), variance=0.0)
+    else:
+        found = sketches_in(source)
+        if found is None:
+            raise FedskewError("give the sketch files of all silos (or --classes a,b,c)")
+        made = make_plan(found)
+    write_plan(out, made)
+    return f"plan of {len(made.class_names)} classes and {len(made.columns)} columns written to {out}"
+
+
+def _check_spending(out: Path, options: Mapping[str, Any], plan: Plan | None) -> None:
+    if plan is None:
+        raise FedskewError(
+            "--epsilon needs --plan, since the list of classes must not come from the data; make one with "
+            "`fedskew plan --classes a,b,c --out PLAN`"
+        )
+    if options["min_count"] is not None:
+        raise FedskewError("--epsilon and --min-count do not go together: noise hides rows already")
+    if out.exists() and is_sketch(out) and not options["spend_again"]:
+        spent = sum(s.noise.epsilon for s in read_sketches(out) if s.noise is not None)
+        if spent:
+            raise FedskewError(
+                f"{out}: these silos have spent epsilon already; a second draw adds to it. Use the file as it is, or "
+                "give --spend-again"
+            )
+
+
+def _files(source: list[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in source:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in STREAMED and file.name[0] not in "._")
+        files.extend(inside or [path])
+    return files
+
+
+def _sketched(path: Path, options: Mapping[str, Any], plan: Plan | None, rows: "_Rows") -> tuple[Sketch, ...]:
+    streams = path.suffix.lower() in STREAMED and options["task"] != "regression"
+    if not streams:
+        return _sketched_whole(path, options, plan, rows)
+    wanted = Wanted(
+        label=options["label"],
+        party=options["party"],
+        party_name=path.stem,
+        drop=_split(options["drop"]) or (),
+        features=_split(options["features"]),
+        delimiter=options["delimiter"],
+        encoding=options["encoding"],
+        on_bad_row=options["on_bad_row"],
+        classification=options["task"] == "classification",
+    )
+    before = rows.done
+    return scan_file(path, wanted, plan, watch=lambda done: rows.show(before + done), tell=rows.tell)
+
+
+def _sketched_whole(path: Path, options: Mapping[str, Any], plan: Plan | None, rows: "_Rows") -> tuple[Sketch, ...]:
+    """Sketch what is not read batch by batch: arrays, images, sparse tables."""
+    from fedskew.advisor.arguments import reading_options
+    from fedskew.profiles import read_table
+    from fedskew.profiles.sketching import sketch
+
+    partition = read_table(path, partitioned=False, **reading_options(options))
+    if partition.target is not None:
+        raise FedskewError(f"{path}: the label is continuous; cut it into the same bins in all silos before sketching")
+    if partition.party_names == ("all",):
+        partition = replace(partition, party_names=(path.stem,))
+    rows.show(rows.done + partition.rows)
+    return sketch(partition, plan)
+
+
+def _split(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+class _Rows:
+    """Counts rows, and shows on a terminal how many there are and how fast they come."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.done, self.started, self.shown = 0, time.monotonic(), 0.0
+        self.live = not quiet and sys.stderr.isatty()
+        self.quiet = quiet
+
+    def show(self, done: int) -> None:
+        """Note how many rows have been read."""
+        self.done = done
+        now = time.monotonic()
+        if self.live and now - self.shown > 0.2:
+            self.shown = now
+            sys.stderr.write(f"\r{done:,} rows, {done / max(now - self.started, 1e-6):,.0f} rows/s ")
+            sys.stderr.flush()
+
+    def tell(self, text: str) -> None:
+        """Tell what was noticed on the way."""
+        if not self.quiet:
+            sys.stderr.write(f"{text}\n")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self.live:
+            sys.stderr.write("\r\x1b[K")

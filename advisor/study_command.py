@@ -1,0 +1,90 @@
+"""What ``fedskew study`` does: read the study, say what it would take or run it, and say where it stands."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from fedskew.advisor.study import Study
+from fedskew.advisor.study_plan import Forecast, forecast
+from fedskew.advisor.study_reading import only, presets, read_study
+from fedskew.advisor.study_session import Standing, run_study
+from fedskew.profiles.atomic import check_output, write_atomically
+from fedskew.profiles.errors import FedskewError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The options of the command line."""
+
+    out: Path | None
+    data: Path | None = None
+    jobs: int | None = None
+    scale: str = ""
+    only: str = ""
+    dry_run: bool = False
+    curves: bool = False
+    json: str | None = None
+    quiet: bool = False
+    list: bool = False
+
+
+def study_command(source: str | None, order: Order) -> int:
+    """Do what the command line asks for; progress goes to stderr, a line a setting.
+
+    Returns
+    -------
+    int : 0, or 1 where settings are missing at the end
+
+    Raises
+    ------
+    FedskewError
+        The study cannot be read, or an option is wrong.
+    """
+    if order.list:
+        sys.stdout.write("\n".join(presets()) + "\n")
+        return 0
+    if source is None:
+        raise FedskewError("name a study file or a preset; fedskew study --list shows the presets")
+    if order.out is None and not order.dry_run:
+        raise FedskewError("say where the results go with --out DIR (or look first with --dry-run)")
+    if order.jobs is not None and order.jobs < 1:
+        raise FedskewError(f"--jobs is {order.jobs}; it must be 1 or more")
+    if order.json not in (None, "-"):
+        check_output(Path(str(order.json)))
+    study = read_study(source, order.data, order.scale)
+    if order.only:
+        study = only(study, order.only)
+    found = _found(study, order)
+    if order.json == "-":
+        sys.stdout.write(found.to_json() + "\n")
+    elif order.json is not None:
+        write_atomically(Path(order.json), found.to_json().encode() + b"\n")
+    if not order.quiet and order.json != "-":
+        sys.stdout.write(_text(found, order.out) + "\n")
+    return 1 if isinstance(found, Standing) and found.missing else 0
+
+
+def _found(study: Study, order: Order) -> Forecast | Standing:
+    progress = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+    def tell(line: str) -> None:
+        if not order.quiet:
+            progress.print(line, style="dim")
+
+    if order.out is None or order.dry_run:
+        return forecast(study, order.out, jobs=order.jobs, tell=lambda title: tell(f"estimating {title}"))
+    if study.note:
+        tell(study.note)
+    return run_study(study, order.out, jobs=order.jobs, tell=tell, curves=order.curves)
+
+
+def _text(found: Forecast | Standing, out: Path | None) -> str:
+    if isinstance(found, Forecast):
+        return found.to_text()
+    lines = [f"{found.finished} settings finished, {found.missing} missing"]
+    lines += [f"skipped, not here: {name}" for name in found.skipped]
+    lines += [f"failed: {title}: {reason}" for title, reason in found.failed.items()]
+    lines += [f"{out}: {', '.join(name for name in found.files if '/' not in name)}"] if found.files else []
+    return "\n".join(lines)

@@ -1,0 +1,221 @@
+"""One batch of a file added to what a scan has so far: cells, columns, kernel sums."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedskew.profiles.coding import CAP, plain
+from fedskew.profiles.columns import DATE, numbers, texts
+from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.kernel import PAIRS
+from fedskew.profiles.readers.base import Options
+from fedskew.profiles.sketch_plan import Plan
+from fedskew.profiles.sketching import feature_sums
+from fedskew.profiles.tallies import Budget, NumericTally, TextTally
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_CATEGORIES = 1_000  # of a text column whose categories no plan fixes
+
+
+class TextFoundError(Exception):
+    """A column that looked numeric in its first rows holds text later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read: the label, the party column (None: the whole file is ``party_name``), and which columns."""
+
+    label: str
+    party: str | None = None
+    party_name: str = "all"
+    drop: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    on_bad_row: Literal["error", "skip"] = "error"
+    classification: bool = False
+
+    @property
+    def options(self) -> Options:
+        """How a text file is read."""
+        return Options(delimiter=self.delimiter, encoding=self.encoding, on_bad_row=self.on_bad_row)
+
+
+@dataclass(slots=True)
+class Scan:
+    """Everything that has been added up so far."""
+
+    columns: list[str]
+    plan: Plan | None
+    text: set[str]
+    budget: Budget
+    cells: dict[tuple[str, str], int] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    unlabelled: dict[str, int] = field(default_factory=dict)
+    homeless: int = 0
+    numeric: dict[str, NumericTally] = field(default_factory=dict)
+    categorical: dict[str, TextTally] = field(default_factory=dict)
+    odd: dict[str, str] = field(default_factory=dict)
+    kernels: dict[int, list[NDArray[np.float64]]] = field(default_factory=dict)
+    entered: dict[int, int] = field(default_factory=dict)
+
+
+def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> None:
+    """Add one batch."""
+    import polars as pl
+
+    label = plain(frame.get_column(wanted.label), "label", str(path)).cast(pl.String)
+    party = pl.Series("party", [wanted.party_name]).new_from_index(0, frame.height)
+    if wanted.party is not None:
+        party = plain(frame.get_column(wanted.party), "party", str(path)).cast(pl.String)
+    kept = label.is_not_null() & party.is_not_null()
+    if not kept.all():
+        scan.homeless += int(party.is_null().sum())
+        for name in party.filter(label.is_null()).drop_nulls().to_list():
+            scan.unlabelled[name] = scan.unlabelled.get(name, 0) + 1
+        frame, label, party = frame.filter(kept), label.filter(kept), party.filter(kept)
+    for name in party.unique().to_list() if wanted.party is not None else [wanted.party_name]:
+        scan.unlabelled.setdefault(name, 0)
+    if not frame.height:
+        return
+    cell = _cell_codes(path, party, label, scan)
+    narrow = np.int16 if len(scan.cells) < 2**15 else np.int32  # radix sort is fast for short integers
+    order = np.argsort(cell.astype(narrow), kind="stable")
+    codes, starts = np.unique(cell[order], return_index=True)
+    for code, count in zip(codes.tolist(), np.diff(starts, append=len(cell)).tolist(), strict=True):
+        scan.rows[code] += count
+    matrix: list[NDArray[np.float32]] = []
+    for name in scan.columns:
+        _add_column(name, frame.get_column(name), scan, (cell, codes, starts, order), matrix)
+    if scan.plan is not None:
+        _add_kernel(scan, scan.plan, np.column_stack(matrix), codes, starts, order)
+
+
+def _cell_codes(path: Path, party: "pl.Series", label: "pl.Series", scan: Scan) -> NDArray[np.int64]:
+    """The number of each row's cell; new cells get the next ones."""
+    import polars as pl
+
+    pairs = pl.DataFrame({"party": party, "label": label})
+    found = pairs.unique(maintain_order=True)
+    for pair in found.rows():
+        if pair not in scan.cells:
+            scan.cells[pair] = len(scan.cells)
+            scan.rows.append(0)
+    if len({name for _, name in scan.cells}) > CAP or len(scan.cells) > CAP * 10:
+        raise FedskewError(f"{path}: the label or the party looks like an id ({len(scan.cells)} combinations)")
+    found = found.with_columns(code=pl.Series([scan.cells[pair] for pair in found.rows()], dtype=pl.Int64))
+    joined = pairs.join(found, on=["party", "label"], how="left", maintain_order="left")
+    return joined.get_column("code").to_numpy()
+
+
+def _add_column(
+    name: str,
+    series: "pl.Series",
+    scan: Scan,
+    groups: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    matrix: list[NDArray[np.float32]],
+) -> None:
+    cell, codes, starts, order = groups
+    planned = None if scan.plan is None else next(c for c in scan.plan.columns if c.name == name)
+    if name in scan.odd:
+        return
+    if series.dtype.is_temporal() or series.dtype.is_nested():
+        scan.odd[name] = "dates" if series.dtype.is_temporal() else "type"
+        return
+    value = None
+    if planned is not None and planned.kind == "numeric":
+        value = _coerced(series)
+    elif planned is None and name not in scan.text and name not in scan.categorical:
+        value = series.to_numpy() if series.dtype.is_float() else numbers(series)
+        if value is None and name in scan.numeric and scan.numeric[name].moments[0].any():
+            raise TextFoundError(name)
+    if value is not None:
+        with np.errstate(over="ignore"):
+            narrow = value.astype(np.float32)
+        narrow[~np.isfinite(narrow)] = np.nan
+        scan.numeric.setdefault(name, NumericTally(scan.budget)).add(narrow, codes, starts, order)
+        matrix.append(narrow)
+        return
+    scan.numeric.pop(name, None)
+    hits = _add_text(name, series, scan, cell)
+    if planned is not None:
+        matrix.extend((hits == i).astype(np.float32) for i in range(len(planned.categories)))
+
+
+def _add_text(name: str, series: "pl.Series", scan: Scan, cell: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count the categories of a batch; the code of each value among those of a plan, -1 for any other."""
+    import polars as pl
+
+    text = texts(series)
+    planned = None if scan.plan is None else next(c for c in scan.plan.columns if c.name == name)
+    seen = text.drop_nulls().unique()
+    allowed = None if planned is None else set(planned.categories)
+    names = sorted(one for one in seen.to_list() if allowed is None or one in allowed)
+    if planned is not None:
+        names = list(planned.categories)
+    tally = scan.categorical.setdefault(name, TextTally(MOST_CATEGORIES))
+    if planned is None and len(seen):
+        tally.dates = tally.dates is not False and bool(seen.str.contains(DATE).all())
+    if not names or not len(seen):
+        return np.full(len(text), -1, np.int64)
+    if tally.given_up and planned is None:
+        return np.full(len(text), -1, np.int64)
+    places = pl.Series(range(len(names)), dtype=pl.Int64)
+    code = text.replace_strict(pl.Series(names), places, default=-1, return_dtype=pl.Int64).fill_null(-1).to_numpy()
+    held = code >= 0
+    tally.add(names, code[held], cell[held])
+    return np.asarray(code)
+
+
+def _coerced(series: "pl.Series") -> NDArray[np.float64]:
+    """Numbers of a planned numeric column; what is none counts as missing."""
+    import polars as pl
+
+    value = numbers(series)
+    return texts(series).cast(pl.Float64, strict=False).to_numpy().astype(np.float64) if value is None else value
+
+
+def _add_kernel(
+    scan: Scan,
+    plan: Plan,
+    matrix: NDArray[np.float32],
+    codes: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    order: NDArray[np.int64],
+) -> None:
+    """Add the random features of the rows that enter."""
+    by, pairs = plan.projection(), list(scan.cells)
+    place = {name: code for code, name in enumerate(plan.class_names)}
+    full = _with_absent(plan, scan.columns, matrix)
+    for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
+        party, label = pairs[code]
+        if label not in place:
+            raise FedskewError(f"party {party!r} has a class that the plan has not: {label!r}; make the plan anew")
+        part = full[rows]
+        entering = plan.entering(party, part, np.full(len(rows), place[label], np.int64))
+        sums, second = feature_sums(part, np.flatnonzero(entering), by)
+        if code not in scan.kernels:
+            scan.kernels[code] = [np.zeros(2 * PAIRS), np.zeros((2 * PAIRS, 2 * PAIRS))]
+        scan.kernels[code][0] += sums
+        scan.kernels[code][1] += second
+        scan.entered[code] = scan.entered.get(code, 0) + int(entering.sum())
+
+
+def _with_absent(plan: Plan, columns: list[str], matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The features in the plan's order, with those of columns that the file lacks: NaN if numeric, else 0."""
+    if len(columns) == len(plan.columns):
+        return matrix
+    out, at = np.zeros((len(matrix), plan.width), np.float32), 0
+    for column in plan.table_columns():
+        width = column.stop - column.start
+        if column.name in columns:
+            out[:, column.start : column.stop] = matrix[:, at : at + width]
+            at += width
+        elif column.kind == "numeric":
+            out[:, column.start] = np.nan
+    return out

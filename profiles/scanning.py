@@ -1,0 +1,108 @@
+"""Sketch files that may be larger than memory: one pass, batch by batch, every number in a fixed order."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedskew.profiles.batches import Tell, UntypedError, column_names, distinct_pairs, iter_batches
+from fedskew.profiles.coding import CAP
+from fedskew.profiles.errors import FedskewError, choices
+from fedskew.profiles.readers.base import available_memory
+from fedskew.profiles.scan_adding import Scan, TextFoundError, Wanted, add_batch
+from fedskew.profiles.scan_result import sketches_of
+from fedskew.profiles.sketch_plan import Plan
+from fedskew.profiles.sketches import Sketch
+from fedskew.profiles.tallies import MOST_ROWS, Budget
+
+BUDGET = 1 << 29
+Watch = Callable[[int], None]
+"""Told how many rows have been read."""
+
+
+def scan_file(
+    path: Path,
+    wanted: Wanted,
+    plan: Plan | None = None,
+    *,
+    watch: Watch | None = None,
+    tell: Tell | None = None,
+    budget: int | None = None,
+) -> tuple[Sketch, ...]:
+    """Sketch a Parquet, Arrow, CSV or TSV file in one pass, in memory that does not grow with its rows.
+
+    Parameters
+    ----------
+    path : the file
+    wanted : label, party and columns
+    plan : adds the kernel sums
+    watch : told how many rows have been read
+    tell : told what was noticed about the file
+    budget : bytes of histograms; 512 MB, or half of what is available, where None
+
+    Returns
+    -------
+    one sketch a party, in the order of their names
+
+    Raises
+    ------
+    FedskewError
+        A column does not exist, the label is an id or continuous, or a class is not in the plan.
+    EnvironmentFaultError
+        Parties, classes and columns need more histograms than the budget.
+    """
+    there = column_names(path, wanted.options)
+    columns = _columns(path, there, wanted, plan)
+    most = min(BUDGET, available_memory() // 2) if budget is None else budget
+    _plan_memory(path, wanted, len(columns), most)
+    text: set[str] = set()
+    typed = True
+    while True:
+        scan = Scan(columns, plan, text, Budget(most))
+        try:
+            _run(path, wanted, scan, watch, tell or _silent, typed=typed)
+        except TextFoundError as found:
+            text = {*text, str(found)}
+        except UntypedError:
+            typed = False
+        else:
+            if scan.homeless and tell is not None:
+                tell(f"{path.name}: {scan.homeless} rows have no party and were left out")
+            return sketches_of(path, scan, wanted)
+
+
+def _columns(path: Path, there: list[str], wanted: Wanted, plan: Plan | None) -> list[str]:
+    for what, name in (("label", wanted.label), ("party", wanted.party)):
+        if name is not None and name not in there:
+            raise FedskewError(f"{path}: has no {what} column {name!r}; {choices(name, there)}")
+    if wanted.label == wanted.party:
+        raise FedskewError(f"{path}: {wanted.label!r} is both the label and the party; name two columns")
+    for name in (*wanted.drop, *(wanted.features or ())):
+        if name not in there:
+            raise FedskewError(f"{path}: has no column {name!r}; {choices(name, there)}")
+    if plan is not None:
+        return [column.name for column in plan.columns if column.name in there]
+    taken = {wanted.label, wanted.party, *wanted.drop}
+    return [name for name in there if name in (wanted.features or there) and name not in taken]
+
+
+def _plan_memory(path: Path, wanted: Wanted, columns: int, most: int) -> None:
+    """Refuse before the scan what cannot fit: 256 bins at least for every party, class and column."""
+    names = [name for name in (wanted.party, wanted.label) if name is not None]
+    cells = distinct_pairs(path, names)
+    if cells > CAP * 10 or 4 * 256 * cells * columns > most:
+        Budget(most).change(4 * 256 * cells * columns)
+
+
+def _silent(text: str) -> None:
+    """Tell nothing."""
+
+
+def _run(path: Path, wanted: Wanted, scan: Scan, watch: Watch | None, tell: Tell, *, typed: bool) -> None:
+    names = [name for name in (wanted.label, wanted.party) if name is not None]
+    done = 0
+    for frame in iter_batches(path, [*names, *scan.columns], names, wanted.options, tell=tell, typed=typed):
+        add_batch(path, frame, wanted, scan)
+        done += frame.height
+        if done > MOST_ROWS:
+            raise FedskewError(f"{path}: has more than {MOST_ROWS} rows; split the file and merge the sketches")
+        if watch is not None:
+            watch(done)

@@ -1,0 +1,218 @@
+"""The reader of sketch files: what it takes, what it refuses, and that nothing else can come of a hostile file."""
+
+import copy
+import hashlib
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fedskew.profiles.partitions import Column, make_partition
+from fedskew.profiles.sketch_file import (
+    MOST_FILE,
+    SketchError,
+    SketchFile,
+    decoded,
+    encoded,
+    is_sketch,
+    json_schema,
+    read_sketches,
+    write_sketches,
+)
+from fedskew.profiles.sketch_plan import make_plan
+from fedskew.profiles.sketch_profile import profile_sketches
+from fedskew.profiles.sketches import ClassCells, Sketch
+from fedskew.profiles.sketching import sketch
+
+FUZZ = int(os.environ.get("FEDSKEW_FUZZ", "400"))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def silos(*, planned: bool = False) -> tuple[Sketch, ...]:
+    rng = np.random.default_rng(0)
+    n = 80
+    x = np.hstack([rng.standard_normal((n, 2)), np.eye(2)[rng.integers(0, 2, n)]])
+    columns = (Column("a", "numeric", 0, 1), Column("b", "numeric", 1, 2), Column("k", "categorical", 2, 4, ("u", "v")))
+    toy = make_partition(x, rng.integers(0, 2, n), rng.integers(0, 3, n), columns=columns)
+    found = sketch(toy)
+    return sketch(toy, make_plan(found)) if planned else found
+
+
+def rehashed(content: list[Any]) -> bytes:
+    """A file that was changed and then signed anew, in canonical spelling where it still has one."""
+    try:
+        sketches = msgspec.convert(content, type=tuple[Sketch, ...], strict=True)
+    except (msgspec.MsgspecError, TypeError):
+        body = json.dumps(content, separators=(",", ":")).encode()
+        digest = hashlib.sha256(body).hexdigest()
+        return b'{"schema":"fedskew-sketch/1","sha256":"%s","sketches":%s}' % (digest.encode(), body)
+    digest = hashlib.sha256(msgspec.json.encode(sketches)).hexdigest()
+    return msgspec.json.encode(SketchFile(sha256=digest, sketches=sketches))
+
+
+def plain(sketches: tuple[Sketch, ...]) -> list[Any]:
+    return json.loads(encoded(sketches))["sketches"]  # type: ignore[no-any-return]
+
+
+def test_what_was_written_is_read(tmp_path):
+    for planned in (False, True):
+        path = tmp_path / f"{planned}.json"
+        write_sketches(path, silos(planned=planned))
+        assert is_sketch(path)
+        assert read_sketches(path) == silos(planned=planned)
+
+
+def test_a_changed_byte_a_space_and_a_repeated_key_are_refused():
+    data = encoded(silos())
+    for wrong in (
+        data.replace(b'"rows":', b'"rows": ', 1),
+        data + b"\n",
+        data[:-10],
+        data.replace(b'"party":"0"', b'"party":"0","party":"0"', 1),
+        data.replace(b'"party":"0"', b'"party":"9"', 1),
+        data.replace(b"fedskew-sketch/1", b"fedskew-sketch/2", 1),
+    ):
+        with pytest.raises(SketchError):
+            decoded(wrong)
+
+
+CHANGES: dict[str, Any] = {
+    "more rows than any silo has": lambda s: s[0]["classes"][0].update(rows=2**62),
+    "negative rows": lambda s: s[0]["classes"][0].update(rows=-1),
+    "rows as a fraction": lambda s: s[0]["classes"][0].update(rows=1.5),
+    "fewer rows than values": lambda s: s[0]["classes"][0].update(rows=1),
+    "a mean beyond its bins": lambda s: s[0]["classes"][0]["numeric"]["a"].update(mean=1e9),
+    "a mean that is no number": lambda s: s[0]["classes"][0]["numeric"]["a"].update(mean=float("nan")),
+    "a negative square": lambda s: s[0]["classes"][0]["numeric"]["a"].update(m2=-1.0),
+    "a huge square": lambda s: s[0]["classes"][0]["numeric"]["a"].update(m2=1e300),
+    "a fourth power too small": lambda s: s[0]["classes"][0]["numeric"]["a"].update(m4=0.0),
+    "bins out of order": lambda s: s[0]["classes"][0]["numeric"]["a"]["bins"].reverse(),
+    "a bin beyond float32": lambda s: s[0]["classes"][0]["numeric"]["a"]["bins"].__setitem__(-1, 2**40),
+    "a count too many": lambda s: s[0]["classes"][0]["numeric"]["a"]["counts"].__setitem__(0, 99),
+    "more categories than rows": lambda s: s[0]["classes"][0]["categorical"]["k"].update(u=10**6),
+    "an unknown column": lambda s: s[0]["classes"][0]["categorical"].update(z={"u": 1}),
+    "an unknown field": lambda s: s[0].update(secret=1),
+    "a party twice": lambda s: s.__setitem__(1, s[0]),
+    "parties out of order": lambda s: s.reverse(),
+    "a class twice": lambda s: s[0]["classes"].append(s[0]["classes"][-1]),
+    "a column twice": lambda s: s[0]["columns"].append(s[0]["columns"][-1]),
+    "a name without letters": lambda s: s[0].update(party=""),
+    "no party": lambda s: s.clear(),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_numbers_that_cannot_be_are_refused_though_the_hash_agrees(name):
+    content = plain(silos())
+    CHANGES[name](content)
+    with pytest.raises(SketchError):
+        decoded(rehashed(content))
+
+
+@pytest.mark.parametrize("field", ["sums", "second"])
+def test_kernel_sums_that_cannot_be_are_refused(field):
+    for wrong in (np.full(128 if field == "sums" else 8256, 1e6), np.array([np.nan] * 128), np.zeros(3)):
+        content = silos(planned=True)
+        kernel = content[0].classes[0].kernel
+        assert kernel is not None
+        changed = msgspec.structs.replace(kernel, **{field: wrong.tobytes()})
+        cells = msgspec.structs.replace(content[0].classes[0], kernel=changed)
+        bad = msgspec.structs.replace(content[0], classes=(cells, *content[0].classes[1:]))
+        with pytest.raises(SketchError, match="kernel sums"):
+            encoded([bad])
+
+
+def test_a_file_too_large_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "huge.json"
+    with path.open("wb") as stream:
+        stream.truncate(MOST_FILE + 1)
+    with pytest.raises(SketchError, match="MB"):
+        read_sketches(path)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b"[" * 100_000, b'{"schema":1e999}', b"\xff\xfe", b"NaN"])
+def test_what_is_no_sketch_is_refused_in_one_line(text):
+    with pytest.raises(SketchError) as found:
+        decoded(text)
+    assert "\n" not in str(found.value)
+
+
+def mutated(value: Any, rng: random.Random) -> Any:
+    """Change one place of a nested value."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(list(value))
+        if rng.random() < 0.05:
+            value.pop(key)
+        elif rng.random() < 0.05:
+            value[rng.choice(["", "a", "party", "é" * 50])] = value[key]
+        else:
+            value[key] = mutated(value[key], rng)
+        return value
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        place = rng.randrange(len(value))
+        if rng.random() < 0.1:
+            value.insert(place, copy.deepcopy(value[place]))
+        elif rng.random() < 0.1:
+            value.pop(place)
+        else:
+            value[place] = mutated(value[place], rng)
+        return value
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return rng.choice([value + 1, value - 1, value * 2, 0, 1, -value, 2**31, 2**47, 2**48, 2**53 + 1, 2**62, 2**63])
+    if isinstance(value, float):
+        return rng.choice([value * (1 + 1e-3), -value, 0.0, 1e-300, 1e38, 1e300, value * 2, value + 1])
+    if isinstance(value, str):
+        return rng.choice([value + "x", "", "0", value[:-1], value.upper(), "A" * 44, "../../etc/passwd", "\x00"])
+    return rng.choice([None, 0, [], {}, "x"])
+
+
+def test_mutants_are_refused_or_profiled_and_never_crash():
+    rng = random.Random(1)
+    bases = [plain(silos()), plain(silos(planned=True))]
+    signed = 0
+    for turn in range(FUZZ):
+        content = copy.deepcopy(bases[turn % 8 == 0])
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            content = mutated(content, rng)
+        data = rehashed(content)
+        if turn % 10 == 9:
+            place = rng.randrange(len(data))
+            data = data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :]
+        try:
+            sketches = decoded(data)
+        except SketchError as fault:
+            signed += "SHA-256" not in str(fault)
+            continue
+        signed += 1
+        if turn % 20 < 2 or any(one.rows > 10**6 for one in sketches):
+            try:
+                profile_sketches(sketches).to_json()
+            except ValueError as fault:
+                assert type(fault).__name__ == "FedskewError"  # noqa: PT017 - nothing else may come of a file
+    assert signed >= 0.85 * FUZZ
+
+
+@pytest.mark.parametrize("large", [2**31, 2**40, 2**47])
+def test_a_silo_that_says_it_holds_nearly_all_rows_is_flagged(large):
+    lying = Sketch(party="liar", classes=(ClassCells(name="x", rows=large), ClassCells(name="y", rows=large // 3)))
+    honest = [
+        Sketch(party=p, classes=(ClassCells(name="x", rows=40), ClassCells(name="y", rows=60))) for p in ("a", "b")
+    ]
+    found = profile_sketches(decoded(encoded([lying, *honest])))
+    flagged = {finding.code: finding.parties for finding in found.hygiene}
+    assert flagged["dominant_party"] == ("liar",)
+    assert found.rows == large + large // 3 + 200
+    assert "NaN" not in found.to_json()
+
+
+def test_the_published_schema_is_that_of_the_records():
+    assert json.loads((ROOT / "docs" / "sketch.schema.json").read_text()) == json.loads(
+        msgspec.json.encode(json_schema())
+    )

@@ -1,0 +1,116 @@
+"""The commands `sketch` and `plan`, and sketch files as SOURCE."""
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fedskew.cli import app
+from fedskew.profiles.sketch_file import read_sketches
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "silos.py"
+
+
+def example() -> Any:
+    spec = importlib.util.spec_from_file_location("silos_example", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def folder(tmp_path):
+    example().write_silos(tmp_path)
+    return tmp_path
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words], standalone_mode=False)
+
+
+def assert_alike(one: Any, other: Any, path: str = "") -> None:
+    assert type(one) is type(other), path
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        for key in one:
+            assert_alike(one[key], other[key], f"{path}/{key}")
+    elif isinstance(one, list):
+        assert len(one) == len(other), path
+        for place, pair in enumerate(zip(one, other, strict=True)):
+            assert_alike(*pair, path=f"{path}/{place}")
+    elif isinstance(one, float):
+        assert math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9), path
+    else:
+        assert one == other, path
+
+
+@pytest.mark.slow
+def test_five_silos_and_one_that_sees_only_sketches_print_the_profile_of_the_pooled_table(tmp_path):
+    silos = example()
+    silos.write_silos(tmp_path)
+    sums, rows = json.loads(silos.profile_of_sketches(tmp_path)), json.loads(silos.profile_of_rows(tmp_path))
+    for key in ("label", "quantity", "feature", "counts", "party_names", "class_names", "modality", "measures"):
+        assert_alike(rows[key], sums[key], key)
+    assert sums["feature"]["skew"] is not None
+    assert sums["concept"]["reason"] == "needs_rows"
+    assert sums["prevailing"]["components"] == [c for c in rows["prevailing"]["components"] if c != "concept"]
+
+
+def test_one_file_may_hold_all_silos_and_is_a_source_of_profile_recommend_and_advise(folder, tmp_path):
+    out = tmp_path / "all.sketch"
+    done = run("sketch", *sorted(folder.glob("*.csv")), "--label", "sick", "--out", out)
+    assert done.exception is None
+    assert "5 parties" in done.stdout
+    assert [sketch.party for sketch in read_sketches(out)] == ["centre", "east", "north", "south", "west"]
+    found = json.loads(run("profile", out, "--json", "-").stdout)
+    assert found["feature"]["reason"] == "needs_plan"
+    assert json.loads(run("recommend", out, "--json", "-").stdout)["profile"]["parties"] == 5
+    assert json.loads(run("advise", out, "--no-validate", "--json", "-").stdout)["validation"] is None
+    assert "hold no rows to train on" in str(run("advise", out).exception)
+
+
+def test_a_folder_of_sketches_is_a_source(folder, tmp_path):
+    (tmp_path / "sketches").mkdir()
+    for name in ("north", "south"):
+        run("sketch", folder / f"{name}.csv", "--label", "sick", "--out", tmp_path / "sketches" / f"{name}.json")
+    found = json.loads(run("profile", tmp_path / "sketches", "--json", "-").stdout)
+    assert found["party_names"] == ["north", "south"]
+
+
+def test_epsilon_needs_a_plan_and_is_spent_once(folder, tmp_path):
+    pytest.importorskip("opendp")
+    source, out, plan = folder / "north.csv", tmp_path / "noisy.json", tmp_path / "plan.json"
+    asked = ("sketch", source, "--label", "sick", "--out", out, "--epsilon", 1)
+    assert "--epsilon needs --plan" in str(run(*asked).exception)
+    assert run("plan", "--classes", "yes,no", "--out", plan).exception is None
+    assert run(*asked, "--plan", plan).exception is None
+    first = out.read_bytes()
+    assert "have spent epsilon already" in str(run(*asked, "--plan", plan).exception)
+    assert out.read_bytes() == first
+    assert run(*asked, "--plan", plan, "--spend-again").exception is None
+    assert out.read_bytes() != first
+
+
+def test_mistakes_are_told_in_one_line(folder, tmp_path):
+    out = tmp_path / "o.json"
+    north = folder / "north.csv"
+    run("sketch", north, "--label", "sick", "--out", out)
+    for words, match in (
+        (("sketch", "--label", "sick", "--out", out), "no SOURCE given"),
+        (("sketch", north, "--out", out), "say which column is the label"),
+        (("sketch", north, north, "--label", "sick", "--out", out), "two files hold the party"),
+        (("profile", out, north, "--label", "sick"), "give sketches or rows, not both"),
+        (("plan", north, "--out", tmp_path / "p.json"), "give the sketch files"),
+        (("plan", "--classes", "one", "--out", tmp_path / "p.json"), "two classes and more"),
+        (("profile", out, out), "two sketches are of the party"),
+        (("sketch", north, "--label", "sick", "--out", out, "--plan", out), "is not a plan"),
+    ):
+        error = str(run(*words).exception)
+        assert match in error
+        assert "\n" not in error

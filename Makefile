@@ -19,8 +19,9 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --ignore=tests/browser
 
-test-long: $(VENV)/.dev ## the kills, twenty times as many
+test-long: $(VENV)/.dev ## the kills, twenty times as many, and more damage to the run store
 	FEDSKEW_KILLS=500 OMP_NUM_THREADS=1 $(BIN)/pytest tests/engine/test_resume.py -k ever_again
+	FEDSKEW_FLIPS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/reliability/test_damaged_store.py
 
 docs: $(VENV)/.docs ## the documentation as a site in build/site; any warning is an error
 	$(BIN)/mkdocs build --strict --quiet

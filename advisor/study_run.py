@@ -7,7 +7,6 @@ Wall-clock seconds stand in ``timings`` and nowhere else, so that results are th
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,8 @@ from fedskew.advisor.study_data import partition_of
 from fedskew.advisor.study_versions import environment
 from fedskew.engine.algorithms import find_algorithm
 from fedskew.engine.algorithms.local import LOCAL_ONLY
-from fedskew.engine.plans import Estimate, ModelSpec, Outcome, Trial, default_model
-from fedskew.engine.records import Tried, Validation
+from fedskew.engine.plans import Estimate, ModelSpec, Trial, default_model
+from fedskew.engine.records import Validation
 from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
 from fedskew.profiles.atomic import write_atomically
@@ -141,7 +140,7 @@ def _trained(setting: Setting, partition: Partition, run: Path) -> tuple[Validat
     """What ``validate`` does, with all seeds for every candidate, and the curves of balanced accuracy kept."""
     from fedskew.engine.pool import Workers
     from fedskew.engine.store import RunStore
-    from fedskew.engine.tuning import tuning_table
+    from fedskew.engine.tuning import tune_all, tuning_table
 
     data = prepare(partition, None, setting.seed)
     trials = _trials(setting, data)
@@ -149,7 +148,7 @@ def _trained(setting: Setting, partition: Partition, run: Path) -> tuple[Validat
     if setting.tuning:
         tables["tuning"] = tuning_table(data, setting.seed)
     with closing(RunStore(run, {"setting": setting.key, **environment()})) as store, Workers(tables, 1, store) as here:
-        trials, tried = _tuned(setting, trials, here.run)
+        trials, tried = tune_all(trials, here.run) if setting.tuning else (trials, [()] * len(trials))
         outcomes = here.run(trials)
     names = [trial.name for trial in trials if trial.role == "candidate"]
     against = "fedavg" if "fedavg" in names else names[0]
@@ -161,26 +160,6 @@ def _trained(setting: Setting, partition: Partition, run: Path) -> tuple[Validat
         if trial.role == "candidate"
     }
     return validation, curves, data
-
-
-def _tuned(
-    setting: Setting, trials: list[Trial], run: Callable[[Sequence[Trial]], list[Outcome]]
-) -> tuple[list[Trial], list[tuple[Tried, ...]]]:
-    """Give every candidate the same number of settings to try; the reference lines take FedAvg's rate."""
-    from fedskew.engine.tuning import tune
-
-    tried: list[tuple[Tried, ...]] = [()] * len(trials)
-    if not setting.tuning:
-        return trials, tried
-    places = [i for i, trial in enumerate(trials) if trial.role == "candidate"]
-    ready = list(trials)
-    for i, found in zip(places, tune([trials[i] for i in places], run), strict=True):
-        ready[i], tried[i] = replace(trials[i], hyper={**found.hyper, **trials[i].hyper}), found.tried
-    base = next((ready[i] for i in places if ready[i].name == "fedavg"), ready[places[0]])
-    for i, trial in enumerate(trials):
-        if trial.role != "candidate":
-            ready[i] = replace(trial, hyper={"lr": base.hyper["lr"]})
-    return ready, tried
 
 
 def _trials(setting: Setting, data: Prepared) -> list[Trial]:

@@ -79,9 +79,13 @@ def reading_of(found: Estimate) -> str:
     """What an estimate of a Dirichlet says, or why there is none."""
     if found.estimate is None:
         return (found.reason or "").replace("_", " ")
-    upper = "∞" if found.upper is None else f"{found.upper:.2g}"
-    lower = "0" if found.lower is None else f"{found.lower:.2g}"
-    return f"Dirichlet β {found.estimate:.2g} ({lower} to {upper})"
+    upper = "∞" if found.upper is None else _two_digits(found.upper)
+    lower = "0" if found.lower is None else _two_digits(found.lower)
+    return f"Dirichlet β {_two_digits(found.estimate)} ({lower} to {upper})"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def price_value(price: Price) -> str:

@@ -3,7 +3,7 @@
 ``python bench/sketching.py [ROWS] [csv|parquet]``: 20 float columns, 100 parties, 10 classes; 1,000,000 rows if not
 given. The scan it is compared with reads the same columns batch by batch and adds up nothing but their rows.
 
-Measured 2026-11-30 on two cores shared with other work (load 11 to 15: wall times say little, so CPU seconds are given),
+Measured 2026-11-30 on two cores shared with other work (load 11 to 15, so that only CPU seconds say something),
 Python 3.11.7, numpy 2.4.6. Parquet, 1,000,000 rows: scan 0.6 s CPU, 258 MB; sketch 3.5 s CPU, 416 MB, about 1.5 s of it
 for writing down 20,000 cells, whatever the rows. CSV, 500,000 rows: scan 1.4 s CPU, 225 MB; sketch 3.5 s CPU, 375 MB.
 """

@@ -44,7 +44,7 @@ def estimate(trials: Sequence[Trial], data: Prepared, jobs: int, *, tuning: bool
     share = SEEDS * sum(count / part for rungs in RUNGS for part, count in rungs) if tuning else 0.0
     parts = []
     for trial in trials:
-        more = share / len(trial.seeds) if trial.role == "candidate" else 0.0
+        more = share / len(trial.seeds) if trial.role != "local_only" else 0.0
         parts.append((int(lane_steps(trial, data) * (1 + more)), PENALTY if trial.algorithm.penalty else 1.0))
     first = trials[0]
     one_round = msgspec.structs.replace(first.settings, rounds=1, local_epochs=1)

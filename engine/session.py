@@ -22,7 +22,7 @@ from fedskew.engine.pool import Workers, cores
 from fedskew.engine.records import Tried
 from fedskew.engine.splits import Prepared, arrays_of
 from fedskew.engine.store import RunStore
-from fedskew.engine.tuning import tune, tuning_table
+from fedskew.engine.tuning import tune_all, tuning_table
 from fedskew.engine.versions import versions
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
@@ -140,23 +140,9 @@ def run_key(trials: Sequence[Trial], data: Prepared, *, recommended: str, tuning
 
 
 def _tuned(trials: Sequence[Trial], workers: Workers, session: Session) -> tuple[list[Trial], list[tuple[Tried, ...]]]:
-    ready = list(trials)
-    tried: list[tuple[Tried, ...]] = [()] * len(ready)
     if not session.tuning:
-        return ready, tried
-    places = [i for i, trial in enumerate(ready) if trial.role == "candidate"]
-
-    def run(batch: Sequence[Trial]) -> list[Outcome]:
-        return workers.run(batch, _teller(batch, session.tell, "tuning "))
-
-    for i, found in zip(places, tune([ready[i] for i in places], run), strict=True):
-        ready[i] = replace(ready[i], hyper={**found.hyper, **ready[i].hyper})
-        tried[i] = found.tried
-    base = next((ready[i] for i in places if ready[i].algorithm.name == "fedavg"), ready[places[0]])
-    for i, trial in enumerate(ready):
-        if trial.role != "candidate" and "lr" in base.hyper:  # the reference lines take FedAvg's rate
-            ready[i] = replace(trial, hyper={"lr": base.hyper["lr"]})
-    return ready, tried
+        return list(trials), [()] * len(trials)
+    return tune_all(trials, lambda batch: workers.run(batch, _teller(batch, session.tell, "tuning ")))
 
 
 def _teller(

@@ -63,6 +63,25 @@ def tuning_table(data: Prepared, seed: int) -> Prepared:
     )
 
 
+def tune_all(trials: Sequence[Trial], run: RunFn) -> tuple[list[Trial], list[tuple[Tried, ...]]]:
+    """The trials as they are to run, tuned, and what was tried for each.
+
+    The centralised line is tuned like a candidate; the local-only one, which no held-back rows of all parties could
+    judge, takes FedAvg's rate.
+    """
+    ready = list(trials)
+    tried: list[tuple[Tried, ...]] = [()] * len(trials)
+    places = [i for i, trial in enumerate(trials) if trial.role != "local_only"]
+    for i, found in zip(places, tune([trials[i] for i in places], run), strict=True):
+        ready[i] = replace(trials[i], hyper={**found.hyper, **trials[i].hyper})
+        tried[i] = found.tried
+    base = next((ready[i] for i in places if ready[i].name == "fedavg"), ready[places[0]])
+    for i, trial in enumerate(trials):
+        if trial.role == "local_only":
+            ready[i] = replace(trial, hyper={"lr": base.hyper["lr"]})
+    return ready, tried
+
+
 def tune(trials: Sequence[Trial], run: RunFn) -> list[Tuned]:
     """Tune all trials side by side, one call of ``run`` a rung.
 

@@ -58,7 +58,7 @@ def concept_skew(partition: Partition, *, sized: bool = True) -> ConceptSkew:
     class offsets, on rows neither was fitted to: 0 or slightly below by chance, at most 1. With a wrong pooled model
     under covariate shift it may be positive; its p-value then is not small. At most 12,000 rows (chosen by a hash of
     the row) of the 20 largest parties with at least 20 rows enter. A party of one class is compared with nothing: its
-    class offset says all. Null (``reason``): ``one_class`` in the pool or in every party;
+    class offset says all. Null (``reason``): ``no_features``; ``one_class`` in the pool or in every party;
     ``no_shared_class`` and ``too_few_rows`` as for feature skew; ``no_overlap`` where no party has a quarter of its
     rows in a region of x that others share.
 
@@ -82,6 +82,8 @@ def concept_skew(partition: Partition, *, sized: bool = True) -> ConceptSkew:
     >>> apart.p_value < 1e-6, apart.severity
     (True, 'strong')
     """
+    if not all(partition.features.shape[1:]):
+        return ConceptSkew(skew=None, p_value=None, severity="none", reason="no_features")
     sample = _sample(partition)
     reason = unidentified(partition) or ("one_class" if np.count_nonzero(partition.counts.sum(axis=0)) < 2 else None)
     if reason is None and (sample is None or len(np.unique(sample.labels)) < 2):

@@ -84,7 +84,8 @@ def encode(features: Any, how: Scaling) -> Any:
     """
     if not isinstance(features, np.ndarray):
         return features
-    scaled = (features.astype(np.float32) - how.shift) / how.scale
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is treated as what is missing
+        scaled = (features.astype(np.float32) - how.shift) / how.scale
     return np.nan_to_num(scaled, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
 

@@ -80,7 +80,8 @@ def partitions(
             party_names=_first(names, shape[0]),
         )  # fmt: skip
 
-    return st.composite(draw_one)()
+    found: SearchStrategy[Partition] = st.composite(draw_one)()
+    return found
 
 
 def count_tables(*, parties: int = 8, classes: int = 5, most: int = 40) -> "SearchStrategy[NDArray[np.int64]]":
@@ -109,7 +110,8 @@ def count_tables(*, parties: int = 8, classes: int = 5, most: int = 40) -> "Sear
             flat[0] = 1
         return np.array(flat, np.int64).reshape(shape)
 
-    return st.composite(draw_one)()
+    found: SearchStrategy[NDArray[np.int64]] = st.composite(draw_one)()
+    return found
 
 
 def _made_awkward(draw: "DrawFn", values: NDArray[np.float32]) -> NDArray[np.float32]:

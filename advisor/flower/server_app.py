@@ -98,7 +98,8 @@ def _joined(grid: Grid, settings: Settings) -> list[Party]:
         time.sleep(1)
     if len(nodes) > settings.parties:
         raise RuntimeError(f"{len(nodes)} parties joined, but the config says parties={settings.parties}")
-    replies = ask(grid, settings, "query", {node: RecordDict() for node in nodes}, {node: str(node) for node in nodes})
+    contents = {node: RecordDict() for node in nodes}
+    replies = ask(grid, settings.join_seconds, "query", contents, {node: str(node) for node in nodes})
     parties = [_party(node, reply) for node, reply in replies.items()]
     names = [party.name for party in parties]
     if len(set(names)) < len(names):
@@ -141,7 +142,7 @@ def advance(federation: Federation, round_: int) -> list[Party]:
     cohort = _cohort(federation, round_)
     contents = {party.node: _job(federation, party, round_) for party in cohort}
     names = {party.node: party.name for party in cohort}
-    replies = ask(federation.grid, federation.settings, "train", contents, names)
+    replies = ask(federation.grid, federation.settings.round_seconds, "train", contents, names)
     models = {node: tensors_of(replies[node]["model"]) for node in names}
     for node, model in models.items():
         if not all_finite(model):
@@ -216,7 +217,8 @@ def _evaluated(federation: Federation, round_: int) -> dict[str, Any]:
     if not every or not tested or ((round_ + 1) % every and not last):
         return {}
     contents = {party.node: RecordDict(_model(federation)) for party in tested}
-    replies = ask(federation.grid, settings, "evaluate", contents, {party.node: party.name for party in tested})
+    names = {party.node: party.name for party in tested}
+    replies = ask(federation.grid, settings.round_seconds, "evaluate", contents, names)
     results = {party.name: replies[party.node]["result"] for party in tested}
     rows = sum(float(result["rows"]) for result in results.values())
     by_party = {name: float(result["score"]) / float(result["rows"]) for name, result in results.items()}
@@ -225,7 +227,7 @@ def _evaluated(federation: Federation, round_: int) -> dict[str, Any]:
 
 
 def ask(
-    grid: Grid, settings: Settings, what: str, contents: Mapping[int, RecordDict], names: Mapping[int, str]
+    grid: Grid, seconds: float, what: str, contents: Mapping[int, RecordDict], names: Mapping[int, str]
 ) -> dict[int, RecordDict]:
     """Send each node its message and wait for all replies.
 
@@ -235,14 +237,14 @@ def ask(
         A party's code failed, or its reply did not come in time; both by name.
     """
     messages = [Message(content, dst_node_id=node, message_type=what) for node, content in contents.items()]
-    replies = list(grid.send_and_receive(messages, timeout=settings.round_seconds))
+    replies = list(grid.send_and_receive(messages, timeout=seconds))
     failed = {reply.metadata.src_node_id: reply.error for reply in replies if reply.has_error()}
     if failed:
         raise RuntimeError("; ".join(f"{names[node]} failed to {what}: {e.reason}" for node, e in failed.items()))
     found = {reply.metadata.src_node_id: reply.content for reply in replies}
     late = [names[node] for node in _missing(contents, found)]
     if late:
-        raise RuntimeError(f"no reply to {what} within {settings.round_seconds} seconds from {', '.join(late)}")
+        raise RuntimeError(f"no reply to {what} within {seconds} seconds from {', '.join(late)}")
     return {node: found[node] for node in contents}
 
 

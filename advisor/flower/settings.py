@@ -17,7 +17,8 @@ class Settings:
     local SGD. ``scale``: standardise features by the moments of all parties together.
     ``data``: folder of one npz file a party, for simulation. ``output``: folder for status and weights.
     ``evaluate_every``: rounds between tests of the model by all parties, 0 for never. ``join_seconds``,
-    ``round_seconds``: how long the server waits for parties before it fails. ``on_lost_state``: fail or restart.
+    ``round_seconds``: how long the server waits for all to join and to answer before it fails. ``on_lost_state``: fail
+    or restart.
     """
 
     parties: int

@@ -101,11 +101,11 @@ class Flower:
         assert "{" in text, done.stdout + done.stderr
         return json.loads(text[text.index("{") :])
 
-    def start(self, app: Path, silos: Path, **config: Any) -> str:
+    def start(self, app: Path, silos: Path, cpus: int = 2, **config: Any) -> str:
         """Submit an app and return the number of its run."""
         changes = {"data": str(silos), "output": str(app / "output"), **config}
         told = " ".join(f"{name}={json.dumps(value)}" for name, value in changes.items())
-        nodes = f"num-supernodes={oracle.PARTIES} client-resources-num-cpus=2"
+        nodes = f"num-supernodes={oracle.PARTIES} client-resources-num-cpus={cpus}"
         answer = self.call("run", str(app), "ours", "--federation-config", nodes, "--run-config", told)
         assert answer["success"], answer
         return str(answer["run-id"])
@@ -191,12 +191,12 @@ def test_one_party_that_sends_no_numbers_fails_the_run_by_name(flower, silo_file
 def test_one_slow_party_fails_the_run_by_name(flower, silo_files, tmp_path):
     app = tmp_path / "app"
     export_flower(oracle.choice("fedavg"), app)
-    spoilt(app, "__import__('time').sleep(25)")
-    run = flower.start(app, silo_files, **{"round-seconds": 12.0})
+    spoilt(app, "__import__('time').sleep(75)")
+    run = flower.start(app, silo_files, 1, **{"round-seconds": 35.0})  # one core a party, so that others go on
     assert flower.ended(run, app).startswith("finished:failed")
     status, first = status_of(app), min(f.stem for f in silo_files.iterdir())
     assert status["status"] == "failed"
-    assert status["reason"].endswith(f"no reply to train within 12.0 seconds from {first}")
+    assert status["reason"].endswith(f"no reply to train within 35.0 seconds from {first}")
 
 
 def test_a_missing_party_fails_the_run(flower, silo_files, tmp_path):

@@ -20,7 +20,7 @@ def shim(tmp_path: Path) -> Path:
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("failing writes are preloaded into a Linux process: needs Linux and a C compiler")
     library = tmp_path / "failing.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / "failing.c", "-ldl"]
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(HERE / "failing.c"), "-ldl"]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode:
         pytest.skip(f"the C compiler cannot build failing.c: {made.stderr[:200]}")
@@ -31,7 +31,7 @@ def shim(tmp_path: Path) -> Path:
 def test_whichever_write_fails_or_kills_nothing_finished_is_lost_and_nothing_is_half_written(shim: Path) -> None:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync costs nothing there
     with tempfile.TemporaryDirectory(dir=memory) as home:
-        command = [sys.executable, HERE / "failing_writes.py", home]
+        command = [sys.executable, str(HERE / "failing_writes.py"), home]
         env = {**os.environ, "LD_PRELOAD": str(shim), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400, env=env)
     assert done.returncode == 0, done.stderr

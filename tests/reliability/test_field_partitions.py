@@ -23,7 +23,7 @@ from fedskew.profiles import (
 )
 
 RNG = np.random.default_rng(0)
-COVERS = (
+COVERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("iid", {}), ("label_dirichlet", {"alpha": 0.1}), ("label_dirichlet_hsu", {"alpha": 0.1}),
     ("label_count", {"num_classes_per_partition": 3}),
     ("shards", {}), ("quantity_dirichlet", {}), ("percent_noniid", {}),

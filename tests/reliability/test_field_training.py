@@ -130,8 +130,7 @@ def test_A21_adaptive_servers_are_tuned_over_both_rates() -> None:
     for name in ("fedadam", "fedyogi", "fedadagrad"):
         grid = find_algorithm(name).grid
         assert len({setting.get("server_lr") for setting in grid}) >= 3
-        found = recommend(profile(blobs([60, 60])))
-        assert found.hyperparameters
+    assert recommend(profile(blobs([60, 60]))).hyperparameters.grid
 
 
 def test_A22_E3_equal_candidates_are_called_equal_and_both_averages_are_told() -> None:
@@ -193,7 +192,7 @@ def test_P9_a_nearly_even_partition_with_batch_norm_trains_like_the_pooled_rows(
     from fedskew.profiles import simulate
 
     table = simulate(blobs([1_000], apart=3.0), "label_dirichlet", alpha=100, num_partitions=10)
-    options = {**QUICK, "rounds": 10, "local_epochs": 2, "references": True}
+    options = {**QUICK, "rounds": 6, "local_epochs": 2, "references": True}
     found = validate(table, ["fedavg"], model="fedskew.engine.law_cases:batch_norm", lr=0.05, batch_size=16, **options)
     assert found.references.centralised is not None
     federated, pooled = found.candidates[0].accuracy.mean, found.references.centralised.accuracy.mean
@@ -226,11 +225,11 @@ def test_S2_a_memory_plan_is_told_before_the_start() -> None:
     assert told[0].lane_steps > 0
 
 
-@pytest.mark.slow
-def test_S1_the_result_does_not_depend_on_how_many_work_at_once() -> None:
-    table, options = blobs([20] * 6), {key: value for key, value in QUICK.items() if key != "jobs"}
-    one, two = (validate(table, ["fedavg", "scaffold"], jobs=jobs, participation=0.5, **options) for jobs in (1, 2))
-    assert [c.accuracy for c in one.candidates] == [c.accuracy for c in two.candidates]
+def test_S1_the_result_does_not_depend_on_what_runs_beside_it_or_in_which_order() -> None:
+    table = blobs([20] * 6)
+    both = validate(table, ["scaffold", "fedavg"], participation=0.5, **QUICK)
+    alone = validate(table, ["scaffold"], recommended="scaffold", participation=0.5, **QUICK)
+    assert both.candidates[1].accuracy == alone.candidates[0].accuracy
 
 
 def test_S7_an_error_in_a_users_model_is_told_with_its_own_words() -> None:

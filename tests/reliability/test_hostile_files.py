@@ -53,7 +53,7 @@ def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(value, (*at, key))
 
 
-ABSURD = [None, -1, 0, 10**18, 2**63, 2**53 + 1, 1e308, -1e308, 0.5, "", "x" * 2000, [], {}, [1], True]
+ABSURD: list[Any] = [None, -1, 0, 10**18, 2**63, 2**53 + 1, 1e308, -1e308, 0.5, "", "x" * 2000, [], {}, [1], True]
 
 
 def mutated(text: str, rng: random.Random) -> str:

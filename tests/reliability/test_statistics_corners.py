@@ -18,8 +18,10 @@ def test_the_error_is_the_root_of_both_variances() -> None:
 
 @pytest.mark.parametrize(
     ("seed", "row", "seeds", "freedom"),
-    [(1.0, 0.0, 5, 4), (0.0, 1.0, 5, 4), (1.0, 1.0, 5, 8), (0.0, 0.0, 5, 4), (0.0, 0.0, 1, 1), (2.0, 2.0, 2, 2),
-     (3.0, 1.0, 4, 4.8)],
+    [
+        (1.0, 0.0, 5, 4), (0.0, 1.0, 5, 4), (1.0, 1.0, 5, 8), (0.0, 0.0, 5, 4), (0.0, 0.0, 1, 1), (1.0, 0.0, 1, 1),
+        (0.0, 1.0, 1, 1), (2.0, 2.0, 2, 2), (3.0, 1.0, 4, 4.8),
+    ],
 )  # fmt: skip
 def test_degrees_of_freedom_by_hand(seed: float, row: float, seeds: int, freedom: float) -> None:
     assert Spread(0.0, seed, row, seeds, 50).freedom == pytest.approx(freedom, rel=1e-14)

@@ -515,7 +515,7 @@ def study(
 ) -> None:
     """Run a study: data sets, partitions and candidates of a TOML file, one setting after the other, resumable."""
     options = {name.rstrip("_"): value for name, value in locals().items() if name != "source"}
-    from fedskew.advisor.study_command import Order, study_command
+    from fedskew.advisor.study.command import Order, study_command
 
     if code := study_command(source, Order(**options)):
         raise typer.Exit(code)

@@ -8,7 +8,7 @@ import msgspec
 from fedskew.advisor.recommendation import Recommendation, recommend
 from fedskew.engine import Progress, Validation, validate
 from fedskew.profiles import FedskewError, Partition, Profile, profile
-from fedskew.profiles.sketches import Sketch
+from fedskew.profiles.sketching.record import Sketch
 
 RECOMMEND_OPTIONS = ("participation", "model", "local_epochs", "batch_size")
 """Options that both the recommendation and the validation take."""

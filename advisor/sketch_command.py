@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedskew.profiles.atomic import check_output
-from fedskew.profiles.batches import STREAMED
 from fedskew.profiles.errors import FedskewError
-from fedskew.profiles.privacy import noised, withheld
-from fedskew.profiles.scan_adding import Wanted
-from fedskew.profiles.scanning import scan_file
-from fedskew.profiles.sketch_file import is_sketch, read_sketches, write_sketches
-from fedskew.profiles.sketch_plan import Plan, make_plan, read_plan, write_plan
-from fedskew.profiles.sketches import Sketch
+from fedskew.profiles.sketching.adding import Wanted
+from fedskew.profiles.sketching.batches import STREAMED
+from fedskew.profiles.sketching.file import is_sketch, read_sketches, write_sketches
+from fedskew.profiles.sketching.plan import Plan, make_plan, read_plan, write_plan
+from fedskew.profiles.sketching.privacy import noised, withheld
+from fedskew.profiles.sketching.record import Sketch
+from fedskew.profiles.sketching.scanning import scan_file
 
 if TYPE_CHECKING:
     from fedskew.profiles import Partition
@@ -176,7 +176,7 @@ def _sketched_whole(path: Path, options: Mapping[str, Any], plan: Plan | None, r
     """Sketch what is not read batch by batch: arrays, images, sparse tables."""
     from fedskew.advisor.arguments import reading_options
     from fedskew.profiles import read_table
-    from fedskew.profiles.sketching import sketch
+    from fedskew.profiles.sketching.making import sketch
 
     partition = read_table(path, partitioned=False, **reading_options(options))
     if partition.target is not None:

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedskew.profiles.batches import iter_batches
 from fedskew.profiles.readers.base import Options
-from fedskew.profiles.scan_adding import Wanted
-from fedskew.profiles.scanning import scan_file
+from fedskew.profiles.sketching.adding import Wanted
+from fedskew.profiles.sketching.batches import iter_batches
+from fedskew.profiles.sketching.scanning import scan_file
 
 COLUMNS = [f"x{i}" for i in range(20)]
 BLOCK = 250_000

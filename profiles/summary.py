@@ -11,7 +11,7 @@ from fedskew.profiles.partitions import Partition
 from fedskew.profiles.prevailing import prevailing
 from fedskew.profiles.quantity import quantity_skew
 from fedskew.profiles.records import Profile
-from fedskew.profiles.sketches import Sketch
+from fedskew.profiles.sketching.record import Sketch
 
 
 def profile(partition: Partition | Sequence[Sketch]) -> Profile:
@@ -41,7 +41,7 @@ def profile(partition: Partition | Sequence[Sketch]) -> Profile:
     ('label_count', 1.0, 2, 40)
     """
     if not isinstance(partition, Partition):
-        from fedskew.profiles.sketch_profile import profile_sketches
+        from fedskew.profiles.sketching.pooled import profile_sketches
 
         return profile_sketches(partition)
     label = label_skew(partition)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedskew.cli import app
-from fedskew.profiles.sketch_file import read_sketches
+from fedskew.profiles.sketching.file import read_sketches
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "silos.py"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fedskew.advisor.study import Study
-from fedskew.advisor.study_reading import only, presets, read_study
+from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.reading import only, presets, read_study
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 HEAD = """

@@ -15,16 +15,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedskew.advisor import study_workers
 from fedskew.advisor.evidence import read_evidence
-from fedskew.advisor.study import Study
-from fedskew.advisor.study_data import partition_of, prepared_table
-from fedskew.advisor.study_plan import forecast
-from fedskew.advisor.study_reading import read_study
-from fedskew.advisor.study_rows import settings_tried
-from fedskew.advisor.study_run import read_result, result_path, run_setting
-from fedskew.advisor.study_session import Standing, run_study
-from fedskew.advisor.study_workers import Crew
+from fedskew.advisor.study import workers as study_workers
+from fedskew.advisor.study.data import partition_of, prepared_table
+from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.plan import forecast
+from fedskew.advisor.study.reading import read_study
+from fedskew.advisor.study.rows import settings_tried
+from fedskew.advisor.study.run import read_result, result_path, run_setting
+from fedskew.advisor.study.session import Standing, run_study
+from fedskew.advisor.study.workers import Crew
 from fedskew.engine import validate
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
@@ -210,9 +210,9 @@ def test_tuning_tries_as_many_settings_for_each_and_keeps_what_is_fixed(folder: 
 PROGRAM = """
 import sys
 from pathlib import Path
-from fedskew.advisor.study_reading import read_study
-from fedskew.advisor.study_rows import settings_tried
-from fedskew.advisor.study_session import run_study
+from fedskew.advisor.study.reading import read_study
+from fedskew.advisor.study.rows import settings_tried
+from fedskew.advisor.study.session import run_study
 run_study(read_study(sys.argv[1], Path(sys.argv[2])), Path(sys.argv[3]), jobs=1)
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedskew.profiles.partitions import Column, make_partition
-from fedskew.profiles.sketch_file import (
+from fedskew.profiles.sketching.file import (
     MOST_FILE,
     SketchError,
     SketchFile,
@@ -24,10 +24,10 @@ from fedskew.profiles.sketch_file import (
     read_sketches,
     write_sketches,
 )
-from fedskew.profiles.sketch_plan import make_plan
-from fedskew.profiles.sketch_profile import profile_sketches
-from fedskew.profiles.sketches import ClassCells, Sketch
-from fedskew.profiles.sketching import sketch
+from fedskew.profiles.sketching.making import sketch
+from fedskew.profiles.sketching.plan import make_plan
+from fedskew.profiles.sketching.pooled import profile_sketches
+from fedskew.profiles.sketching.record import ClassCells, Sketch
 
 FUZZ = int(os.environ.get("FEDSKEW_FUZZ", "400"))
 ROOT = Path(__file__).resolve().parents[2]

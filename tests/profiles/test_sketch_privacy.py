@@ -9,10 +9,10 @@ import pytest
 from fedskew.profiles import make_plan, profile, sketch
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.partitions import Column, make_partition
-from fedskew.profiles.privacy import _laplace, noised, withheld
-from fedskew.profiles.sketch_file import decoded, encoded
-from fedskew.profiles.sketch_plan import Plan
-from fedskew.profiles.sketches import ClassCells, Sketch
+from fedskew.profiles.sketching.file import decoded, encoded
+from fedskew.profiles.sketching.plan import Plan
+from fedskew.profiles.sketching.privacy import _laplace, noised, withheld
+from fedskew.profiles.sketching.record import ClassCells, Sketch
 
 PLAN = Plan(class_names=("x", "y", "z"), columns=(), variance=0.0)
 

@@ -13,8 +13,8 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import projection
 from fedskew.profiles.partitions import Column, Partition, make_partition
 from fedskew.profiles.records import ConceptSkew
-from fedskew.profiles.sketch_pool import pool
-from fedskew.profiles.sketches import Sketch
+from fedskew.profiles.sketching.pool import pool
+from fedskew.profiles.sketching.record import Sketch
 
 ROWS_ONLY = ("concept", "prevailing", "hygiene", "measures")
 COLUMNS = (

@@ -7,13 +7,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedskew.profiles import batches, make_plan, read_table, sketch
+from fedskew.profiles import make_plan, read_table, sketch
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.histogram import bin_numbers
-from fedskew.profiles.scan_adding import Wanted
-from fedskew.profiles.scanning import scan_file
-from fedskew.profiles.sketch_file import decoded, encoded
-from fedskew.profiles.sketch_pool import pool
+from fedskew.profiles.sketching import batches
+from fedskew.profiles.sketching.adding import Wanted
+from fedskew.profiles.sketching.file import decoded, encoded
+from fedskew.profiles.sketching.pool import pool
+from fedskew.profiles.sketching.scanning import scan_file
 
 WANTED = Wanted("y", "site")
 

@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import structs
 
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
-from fedskew.profiles.sketch_plan import Plan
-from fedskew.profiles.sketches import ClassCells, ColumnHead, KernelCell, Noise, NumericCell, Sketch, Withheld
+from fedskew.profiles.sketching.plan import Plan
+from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, Noise, NumericCell, Sketch, Withheld
 
 MOST_MIN_COUNT = 10**6
 

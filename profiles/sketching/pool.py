@@ -14,7 +14,7 @@ from fedskew.profiles.histogram import coarser
 from fedskew.profiles.moments import Moments, no_moments, pooled
 from fedskew.profiles.noticed import Noticed
 from fedskew.profiles.partitions import Column, Finding, ordered_names
-from fedskew.profiles.sketches import ClassCells, Sketch, bits_within, merged_heads
+from fedskew.profiles.sketching.record import ClassCells, Sketch, bits_within, merged_heads
 
 TOLD = {
     "dates": "it holds dates or times",

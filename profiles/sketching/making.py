@@ -11,8 +11,8 @@ from fedskew.profiles.histogram import bin_numbers, bits_between
 from fedskew.profiles.kernel import CHUNK_BYTES, PAIRS, Projection, random_features
 from fedskew.profiles.moments import Moments, moments_of
 from fedskew.profiles.partitions import Column, Partition
-from fedskew.profiles.sketch_plan import Plan, planned_features
-from fedskew.profiles.sketches import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
+from fedskew.profiles.sketching.plan import Plan, planned_features
+from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
 
 UPPER = np.triu_indices(2 * PAIRS)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedskew.advisor.study import Study
-from fedskew.advisor.study_plan import Forecast, forecast
-from fedskew.advisor.study_reading import only, presets, read_study
-from fedskew.advisor.study_session import Standing, run_study
+from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.plan import Forecast, forecast
+from fedskew.advisor.study.reading import only, presets, read_study
+from fedskew.advisor.study.session import Standing, run_study
 from fedskew.profiles.atomic import check_output, write_atomically
 from fedskew.profiles.errors import FedskewError
 

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from fedskew.profiles.coding import CONTINUOUS
 from fedskew.profiles.errors import FedskewError
-from fedskew.profiles.scan_adding import Scan, Wanted
-from fedskew.profiles.sketches import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
-from fedskew.profiles.sketching import kernel_cell
+from fedskew.profiles.sketching.adding import Scan, Wanted
+from fedskew.profiles.sketching.making import kernel_cell
+from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
 
 
 def sketches_of(path: Path, scan: Scan, wanted: Wanted) -> tuple[Sketch, ...]:

@@ -19,12 +19,12 @@ from typing import Self
 
 import msgspec
 
-from fedskew.advisor.study import Record, Setting
-from fedskew.advisor.study_run import Done, run_setting
+from fedskew.advisor.study.grid import Record, Setting
+from fedskew.advisor.study.run import Done, run_setting
 from fedskew.profiles.errors import FedskewError
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
-PROGRAM = "from fedskew.advisor.study_workers import serve; serve()"
+PROGRAM = "from fedskew.advisor.study.workers import serve; serve()"
 RETRIES = 1  # a setting whose worker dies (out of memory?) gets another one so often
 Finished = Callable[[Done], None]
 

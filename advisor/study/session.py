@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from fedskew.advisor.study import Study
-from fedskew.advisor.study_output import write_outputs
-from fedskew.advisor.study_run import Done, Result, read_result, result_path
-from fedskew.advisor.study_versions import environment
+from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.output import write_outputs
+from fedskew.advisor.study.run import Done, Result, read_result, result_path
+from fedskew.advisor.study.versions import environment
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import EnvironmentFaultError
 
@@ -65,7 +65,7 @@ def run_study(
     EnvironmentFaultError
         The folder cannot be written to, or another process runs a study in it.
     """
-    from fedskew.advisor.study_workers import Crew
+    from fedskew.advisor.study.workers import Crew
     from fedskew.engine.pool import cores
 
     with _opened(out):

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from fedskew.advisor.evidence import format_evidence
-from fedskew.advisor.study import Study
-from fedskew.advisor.study_board import leaderboard
-from fedskew.advisor.study_effects import effects, effects_markdown
-from fedskew.advisor.study_rows import evidence_rows, rows_of
-from fedskew.advisor.study_run import Result
-from fedskew.advisor.study_tables import latex, markdown, table
+from fedskew.advisor.study.board import leaderboard
+from fedskew.advisor.study.effects import effects, effects_markdown
+from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.rows import evidence_rows, rows_of
+from fedskew.advisor.study.run import Result
+from fedskew.advisor.study.tables import latex, markdown, table
 from fedskew.profiles.atomic import write_atomically
 
 LISTS = ("accuracy_by_seed", "balanced_accuracy_by_seed")
@@ -43,7 +43,7 @@ def write_outputs(study: Study, results: Sequence[Result], out: Path, *, curves:
         texts["effects.md"] = f"# {study.title}\n\n{note}\n\n{effects_markdown(found)}"
     files = {name: text.encode() for name, text in texts.items()} | _frames(rows, study.note)
     if curves:
-        from fedskew.advisor.study_plots import effect_pictures
+        from fedskew.advisor.study.plots import effect_pictures
 
         files |= _drawn(results) | effect_pictures(found)
     for name, data in files.items():

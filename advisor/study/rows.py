@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from fedskew.advisor.evidence import EvidenceRow
-from fedskew.advisor.study_candidates import base_of, keys_of
-from fedskew.advisor.study_run import Result
+from fedskew.advisor.study.candidates import base_of, keys_of
+from fedskew.advisor.study.run import Result
 from fedskew.engine.records import Candidate, Score
 from fedskew.profiles.simulate import Plan
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.errors import EnvironmentFaultError
 from fedskew.profiles.histogram import MOST_BITS, bin_numbers, bits_between, coarser
 from fedskew.profiles.moments import Moments, merged, no_moments
-from fedskew.profiles.sketches import NumericCell, bits_within
+from fedskew.profiles.sketching.record import NumericCell, bits_within
 
 MOST_ROWS = 2**32 - 1  # counts of bins are 32 bits wide while they are added up
 

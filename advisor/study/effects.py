@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fedskew.advisor.study_rows import best, deviation, grouped, usable
-from fedskew.advisor.study_run import Result
+from fedskew.advisor.study.rows import best, deviation, grouped, usable
+from fedskew.advisor.study.run import Result
 from fedskew.engine.records import Candidate
 
 AXES = ("local_epochs", "batch_size", "parties", "participation", "model", "rounds", "lr", "partition_seed")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from fedskew.advisor.evidence import EvidenceRow, shipped
 from fedskew.advisor.price import TITLES
-from fedskew.advisor.study_rows import best, deviation, grouped, skew_of
-from fedskew.advisor.study_run import Result
+from fedskew.advisor.study.rows import best, deviation, grouped, skew_of
+from fedskew.advisor.study.run import Result
 
 PAPER = "niid_bench"
 

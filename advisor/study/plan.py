@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from fedskew.advisor.study import Study
-from fedskew.advisor.study_run import estimate_setting, result_path
+from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.run import estimate_setting, result_path
 from fedskew.profiles.errors import FedskewError
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fedskew.advisor.study import AXES, GENERATED, MADE, Grid, Record, Setting, Study, Table, strategy_of
-from fedskew.advisor.study_candidates import parse_candidates
+from fedskew.advisor.study.candidates import parse_candidates
+from fedskew.advisor.study.grid import AXES, GENERATED, MADE, Grid, Record, Setting, Study, Table, strategy_of
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError, choices
 from fedskew.profiles.simulate import resolve
 from fedskew.profiles.sources import hash_of
@@ -39,7 +39,7 @@ def presets() -> tuple[str, ...]:
     >>> "paper-tabular" in presets()
     True
     """
-    folder = files("fedskew.advisor").joinpath("presets")
+    folder = files("fedskew.advisor.study").joinpath("presets")
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
@@ -152,7 +152,7 @@ def _text(source: str | Path) -> tuple[str, str, Path]:
     """The text of a study, what messages call it, and the folder it lies in."""
     path = Path(source)
     if not path.exists() and str(source) in presets():
-        text = files("fedskew.advisor").joinpath("presets", f"{source}.toml").read_text("utf-8")
+        text = files("fedskew.advisor.study").joinpath("presets", f"{source}.toml").read_text("utf-8")
         return text, str(source), Path()
     try:
         return path.read_text("utf-8"), str(source), path.parent

@@ -17,8 +17,8 @@ from fedskew.profiles.kernel import MOST_ROWS, Projection, table_projection
 from fedskew.profiles.partitions import Column
 from fedskew.profiles.readers.base import check_file
 from fedskew.profiles.rowhash import row_hashes
-from fedskew.profiles.sketch_pool import pool
-from fedskew.profiles.sketches import Count, Name, Sketch
+from fedskew.profiles.sketching.pool import pool
+from fedskew.profiles.sketching.record import Count, Name, Sketch
 
 MOST_BYTES = 64 * 2**20
 Finite = Annotated[float, Meta(ge=-3.5e38, le=3.5e38)]
@@ -104,7 +104,7 @@ def make_plan(sketches: Sequence[Sketch], *, most_rows: int = MOST_ROWS) -> Plan
     Examples
     --------
     >>> from fedskew.profiles import make_partition
-    >>> from fedskew.profiles.sketching import sketch
+    >>> from fedskew.profiles.sketching.making import sketch
     >>> made = make_plan(sketch(make_partition([[0.0], [2.0], [4.0]], ["x", "y", "x"], ["a", "a", "b"])))
     >>> made.class_names, made.columns[0].shift, round(made.variance, 6)
     (('x', 'y'), (2.0,), 1.0)

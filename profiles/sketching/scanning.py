@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fedskew.profiles.batches import Tell, UntypedError, column_names, distinct_pairs, iter_batches
 from fedskew.profiles.coding import CAP
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.readers.base import available_memory
-from fedskew.profiles.scan_adding import Scan, TextFoundError, Wanted, add_batch
-from fedskew.profiles.scan_result import sketches_of
-from fedskew.profiles.sketch_plan import Plan
-from fedskew.profiles.sketches import Sketch
-from fedskew.profiles.tallies import MOST_ROWS, Budget
+from fedskew.profiles.sketching.adding import Scan, TextFoundError, Wanted, add_batch
+from fedskew.profiles.sketching.batches import Tell, UntypedError, column_names, distinct_pairs, iter_batches
+from fedskew.profiles.sketching.plan import Plan
+from fedskew.profiles.sketching.record import Sketch
+from fedskew.profiles.sketching.result import sketches_of
+from fedskew.profiles.sketching.tallies import MOST_ROWS, Budget
 
 BUDGET = 1 << 29
 Watch = Callable[[int], None]

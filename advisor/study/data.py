@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedskew.advisor.demo import demo_partition
-from fedskew.advisor.study import GENERATED, Setting, Table, strategy_of
+from fedskew.advisor.study.grid import GENERATED, Setting, Table, strategy_of
 from fedskew.engine.splits import cap_rows, hold_out
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.keyed import generator

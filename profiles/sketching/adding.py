@@ -12,9 +12,9 @@ from fedskew.profiles.columns import DATE, numbers, texts
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import Options
-from fedskew.profiles.sketch_plan import Plan
-from fedskew.profiles.sketching import feature_sums
-from fedskew.profiles.tallies import Budget, NumericTally, TextTally
+from fedskew.profiles.sketching.making import feature_sums
+from fedskew.profiles.sketching.plan import Plan
+from fedskew.profiles.sketching.tallies import Budget, NumericTally, TextTally
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from fedskew.advisor.study import Record, Setting
-from fedskew.advisor.study_candidates import candidate
-from fedskew.advisor.study_data import partition_of
-from fedskew.advisor.study_versions import environment
+from fedskew.advisor.study.candidates import candidate
+from fedskew.advisor.study.data import partition_of
+from fedskew.advisor.study.grid import Record, Setting
+from fedskew.advisor.study.versions import environment
 from fedskew.engine.algorithms import find_algorithm
 from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.plans import Estimate, ModelSpec, Trial, default_model

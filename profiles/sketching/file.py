@@ -15,7 +15,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.histogram import LARGEST, MOST_BINS, bin_places
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import check_file
-from fedskew.profiles.sketches import ClassCells, ColumnHead, Hash, KernelCell, NumericCell, Sketch
+from fedskew.profiles.sketching.record import ClassCells, ColumnHead, Hash, KernelCell, NumericCell, Sketch
 
 SCHEMA = "fedskew-sketch/1"
 MOST_BYTES = 32 * 2**20  # of one party; a file of several may be as many times larger

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from fedskew.advisor.study_rows import best, grouped, skew_of, usable
-from fedskew.advisor.study_run import Result
+from fedskew.advisor.study.rows import best, grouped, skew_of, usable
+from fedskew.advisor.study.run import Result
 
 TIE = 0.0005  # share of 1: as far as a percent with one digit can tell
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
-from fedskew.advisor.study_effects import Effect
+from fedskew.advisor.study.effects import Effect
 from fedskew.profiles.drawing import MUTED, SMALL, WIDTH, Plot, Where, figure, panel, svg, title
 
 COLOURS = ("#0b62b0", "#b3261e", "#1c2126", "#8a5a00", "#5b636c", "#2e7d32")

@@ -18,9 +18,9 @@ from fedskew.profiles.prevailing import prevailing
 from fedskew.profiles.quantity import quantity_skew_of
 from fedskew.profiles.records import ConceptSkew, FeatureShift, FeatureSkew, Profile
 from fedskew.profiles.shift import MOST_CELLS, ClassCells, fullest, in_blocks, renumbered, shifts
-from fedskew.profiles.sketch_pool import Pool, facts_of, pool
-from fedskew.profiles.sketches import Sketch
-from fedskew.profiles.sketching import kernel_arrays
+from fedskew.profiles.sketching.making import kernel_arrays
+from fedskew.profiles.sketching.pool import Pool, facts_of, pool
+from fedskew.profiles.sketching.record import Sketch
 
 Codes = NDArray[np.int64]
 NEARLY_ALL = 0.999  # one silo's share of the rows from which the others hardly count
@@ -44,7 +44,7 @@ def profile_sketches(sketches: Sequence[Sketch]) -> Profile:
     Examples
     --------
     >>> from fedskew.profiles import make_partition
-    >>> from fedskew.profiles.sketching import sketch
+    >>> from fedskew.profiles.sketching.making import sketch
     >>> toy = make_partition(np.zeros((40, 1)), ["x"] * 20 + ["y"] * 20, ["a"] * 20 + ["b"] * 20)
     >>> found = profile_sketches(sketch(toy))
     >>> found.prevailing.kind, found.label.skew, found.feature.reason, found.concept.reason

@@ -24,7 +24,6 @@ app = typer.Typer(
 
 KEPT = "what was finished is kept: run the same command again to go on"
 DEMO_ALGORITHMS = ["fedavg", "fedprox", "scaffold", "fednova"]
-DATA, GOAL, RUN, OUT = "The data", "What you can and want", "The training", "Output"
 Sources = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -34,79 +33,55 @@ Sources = Annotated[
         "MNIST, CIFAR, SVHN or LEAF files; sketches.",
     ),
 ]
-Label = Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=DATA)]
-Party = Annotated[str | None, typer.Option(help="Column that names each row's party (silo).", rich_help_panel=DATA)]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out: a,b,c.", rich_help_panel=DATA)]
-Features = Annotated[str | None, typer.Option(help="Columns to use and no others: a,b,c.", rich_help_panel=DATA)]
+Label = Annotated[str | None, typer.Option(help="Column to predict.")]
+Party = Annotated[str | None, typer.Option(help="Column that names each row's party (silo).")]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out: a,b,c.")]
+Features = Annotated[str | None, typer.Option(help="Columns to use and no others: a,b,c.")]
 Test = Annotated[
     Path | None,
-    typer.Option(help="Held-out test table; else a quarter of each party is held out.", rich_help_panel=DATA),
+    typer.Option(help="Held-out test table; else a quarter of each party is held out."),
 ]
-Task = Annotated[str | None, typer.Option(help="classification or regression.", rich_help_panel=DATA)]
-Modality = Annotated[str | None, typer.Option(help="tabular or image.", rich_help_panel=DATA)]
-Delimiter = Annotated[str | None, typer.Option(help="Of text files; default: comma.", rich_help_panel=DATA)]
-Encoding = Annotated[str | None, typer.Option(help="Of text files; default: UTF-8.", rich_help_panel=DATA)]
-OnBadRow = Annotated[
-    str, typer.Option(help="error or skip: rows with too few or too many fields.", rich_help_panel=DATA)
-]
-Participation = Annotated[
-    float, typer.Option(help="Share of the parties that take part in a round.", rich_help_panel=GOAL)
-]
-Stateless = Annotated[
-    bool, typer.Option("--stateless-clients", help="Parties cannot keep anything between rounds.", rich_help_panel=GOAL)
-]
-Bandwidth = Annotated[float | None, typer.Option(help="Bytes a party may move in a round.", rich_help_panel=GOAL)]
-BatchNorm = Annotated[
-    bool, typer.Option("--has-batchnorm", help="The model has BatchNorm layers.", rich_help_panel=GOAL)
-]
-Goal = Annotated[str, typer.Option(help="global or personal: one model for all, or one a party.", rich_help_panel=GOAL)]
-Preset = Annotated[str, typer.Option(help="quick, standard or paper.", rich_help_panel=RUN)]
-Algorithms = Annotated[str, typer.Option(help="Candidates: a,b,c or all.", rich_help_panel=RUN)]
-Rounds = Annotated[int | None, typer.Option(help="Communication rounds.", rich_help_panel=RUN)]
-Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.", rich_help_panel=RUN)]
-LocalEpochs = Annotated[int | None, typer.Option(help="Local epochs a round.", rich_help_panel=RUN)]
-BatchSize = Annotated[int | None, typer.Option(help="Minibatch size.", rich_help_panel=RUN)]
-Lr = Annotated[float | None, typer.Option(help="Local learning rate.", rich_help_panel=RUN)]
-Model = Annotated[
-    str | None, typer.Option(help="Model name or module:factory; default: by modality.", rich_help_panel=RUN)
-]
-MaxRows = Annotated[int | None, typer.Option(help="Train on at most this many rows.", rich_help_panel=RUN)]
-Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: one a core.", rich_help_panel=RUN)]
-Backend = Annotated[str, typer.Option(help="local or ray: where the trials run.", rich_help_panel=RUN)]
+Task = Annotated[str | None, typer.Option(help="classification or regression.")]
+Modality = Annotated[str | None, typer.Option(help="tabular or image.")]
+Delimiter = Annotated[str | None, typer.Option(help="Of text files; default: comma.")]
+Encoding = Annotated[str | None, typer.Option(help="Of text files; default: UTF-8.")]
+OnBadRow = Annotated[str, typer.Option(help="error or skip: rows with too few or too many fields.")]
+Participation = Annotated[float, typer.Option(help="Share of the parties that take part in a round.")]
+Stateless = Annotated[bool, typer.Option("--stateless-clients", help="Parties cannot keep anything between rounds.")]
+Bandwidth = Annotated[float | None, typer.Option(help="Bytes a party may move in a round.")]
+BatchNorm = Annotated[bool, typer.Option("--has-batchnorm", help="The model has BatchNorm layers.")]
+Goal = Annotated[str, typer.Option(help="global or personal: one model for all, or one a party.")]
+Preset = Annotated[str, typer.Option(help="quick, standard or paper.")]
+Algorithms = Annotated[str, typer.Option(help="Candidates: a,b,c or all.")]
+Rounds = Annotated[int | None, typer.Option(help="Communication rounds.")]
+Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.")]
+LocalEpochs = Annotated[int | None, typer.Option(help="Local epochs a round.")]
+BatchSize = Annotated[int | None, typer.Option(help="Minibatch size.")]
+Lr = Annotated[float | None, typer.Option(help="Local learning rate.")]
+Model = Annotated[str | None, typer.Option(help="Model name or module:factory; default: by modality.")]
+MaxRows = Annotated[int | None, typer.Option(help="Train on at most this many rows.")]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: one a core.")]
+Backend = Annotated[str, typer.Option(help="local or ray: where the trials run.")]
 Address = Annotated[
     str | None,
-    typer.Option(
-        metavar="auto|HOST:PORT", help="A running Ray cluster; default: one is started here.", rich_help_panel=RUN
-    ),
+    typer.Option(metavar="auto|HOST:PORT", help="A running Ray cluster; default: one is started here."),
 ]
-Recommended = Annotated[
-    str | None, typer.Option(help="The algorithm the verdict is about; default: ask recommend.", rich_help_panel=RUN)
-]
+Recommended = Annotated[str | None, typer.Option(help="The algorithm the verdict is about; default: ask recommend.")]
 Run = Annotated[
     Path | None,
-    typer.Option("--run", metavar="DIR", help="Keep the run here; the same command resumes it.", rich_help_panel=RUN),
+    typer.Option("--run", metavar="DIR", help="Keep the run here; the same command resumes it."),
 ]
-NoTuning = Annotated[
-    bool, typer.Option("--no-tuning", help="Run the given hyperparameters as they are.", rich_help_panel=RUN)
-]
-ForceResume = Annotated[
-    bool, typer.Option("--force-resume", help="Resume though data, options or versions differ.", rich_help_panel=RUN)
-]
-NoReferences = Annotated[
-    bool, typer.Option("--no-references", help="Leave out the centralised and local-only lines.", rich_help_panel=RUN)
-]
+NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Run the given hyperparameters as they are.")]
+ForceResume = Annotated[bool, typer.Option("--force-resume", help="Resume though data, options or versions differ.")]
+NoReferences = Annotated[bool, typer.Option("--no-references", help="Leave out the centralised and local-only lines.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="ALG.KEY=VALUE", help="Change a hyperparameter.", rich_help_panel=RUN),
+    typer.Option("--set", metavar="ALG.KEY=VALUE", help="Change a hyperparameter."),
 ]
-Json = Annotated[
-    str | None, typer.Option("--json", metavar="PATH|-", help="Write JSON; - is stdout.", rich_help_panel=OUT)
-]
-Html = Annotated[
-    Path | None, typer.Option("--html", metavar="PATH", help="Write one self-contained page.", rich_help_panel=OUT)
-]
-Seed = Annotated[int, typer.Option(help="Base of every random choice.", rich_help_panel=OUT)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.", rich_help_panel=OUT)]
+Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write JSON; - is stdout.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write one self-contained page.")]
+Seed = Annotated[int, typer.Option(help="Base of every random choice.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
 
 
 @app.command(short_help="Measure how skewed the silos are, beyond chance.")
@@ -184,12 +159,8 @@ def recommend(
 def validate(
     source: Sources = None,
     *,
-    like: Annotated[
-        Path | None, typer.Option(metavar="PROFILE.json", help="Imitate these silos.", rich_help_panel=DATA)
-    ] = None,
-    on: Annotated[
-        Path | None, typer.Option(metavar="SOURCE", help="The proxy data set for --like.", rich_help_panel=DATA)
-    ] = None,
+    like: Annotated[Path | None, typer.Option(metavar="PROFILE.json", help="Imitate these silos.")] = None,
+    on: Annotated[Path | None, typer.Option(metavar="SOURCE", help="The proxy data set for --like.")] = None,
     label: Label = None,
     party: Party = None,
     drop: Drop = None,
@@ -363,18 +334,15 @@ def sketch(
     source: Sources = None,
     *,
     out: Annotated[Path, typer.Option(metavar="FILE.json", help="The sketch file to write.")],
-    plan: Annotated[
-        Path | None, typer.Option(metavar="PLAN", help="From `fedskew plan`: adds the joint feature index.")
-    ] = None,
-    min_count: Annotated[
-        int | None, typer.Option(help="Withhold whatever rests on fewer rows than this.", min=2)
+    plan: Annotated[Path | None, typer.Option(metavar="PLAN", help="Adds the joint feature index.")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Withhold what rests on fewer rows than this.", min=2)] = None,
+    hash_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The silos' secret: adds keyed hashes of rows; needs --plan.")
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Label counts only, with the noise of differential privacy; needs --plan.")
     ] = None,
-    spend_again: Annotated[
-        bool, typer.Option("--spend-again", help="Draw noise anew for silos that have spent epsilon.")
-    ] = False,
+    spend_again: Annotated[bool, typer.Option("--spend-again", help="Draw noise anew over spent epsilon.")] = False,
     label: Label = None,
     party: Party = None,
     drop: Drop = None,
@@ -490,25 +458,19 @@ def study(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep everything here; the same command resumes.", rich_help_panel=OUT),
+        typer.Option(metavar="DIR", help="Keep everything here; the same command resumes."),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder of the data; default: FEDSKEW_DATA.", rich_help_panel=DATA),
+        typer.Option(metavar="DIR", help="Folder of the data; default: FEDSKEW_DATA."),
     ] = None,
-    scale: Annotated[
-        str, typer.Option(metavar="KEY=N,...", help="Cap rows, rounds, seeds, local_epochs.", rich_help_panel=RUN)
-    ] = "",
-    only: Annotated[
-        str, typer.Option(metavar="TEXT,...", help="Only settings whose title holds a text.", rich_help_panel=RUN)
-    ] = "",
+    scale: Annotated[str, typer.Option(metavar="KEY=N,...", help="Cap rows, rounds, seeds, local_epochs.")] = "",
+    only: Annotated[str, typer.Option(metavar="TEXT,...", help="Only settings whose title holds a text.")] = "",
     jobs: Jobs = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would run, and what it takes.", rich_help_panel=RUN)
-    ] = False,
-    curves: Annotated[
-        bool, typer.Option("--curves", help="Also draw the learning curves as SVG.", rich_help_panel=OUT)
-    ] = False,
+    backend: Backend = "local",
+    address: Address = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what it takes.")] = False,
+    curves: Annotated[bool, typer.Option("--curves", help="Also draw the learning curves as SVG.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show the presets.")] = False,
     json_: Json = None,
     quiet: Quiet = False,

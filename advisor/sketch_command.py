@@ -13,6 +13,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.sketching.adding import Wanted
 from fedskew.profiles.sketching.batches import STREAMED
 from fedskew.profiles.sketching.file import is_sketch, read_sketches, write_sketches
+from fedskew.profiles.sketching.minima import read_key
 from fedskew.profiles.sketching.plan import Plan, make_plan, read_plan, write_plan
 from fedskew.profiles.sketching.privacy import noised, withheld
 from fedskew.profiles.sketching.record import Sketch
@@ -86,11 +87,12 @@ def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> 
     if options["label"] is None:
         raise FedskewError("say which column is the label with --label")
     epsilon, plan = options["epsilon"], None if options["plan"] is None else read_plan(options["plan"])
+    key = _hash_key(options, plan)
     if epsilon is not None:
         _check_spending(out, options, plan)
     started, rows = time.monotonic(), _Rows(quiet=options["quiet"])
     kernel = None if epsilon is not None else plan  # noise goes on counts only
-    found = [s for path in _files(source) for s in _sketched(path, options, kernel, rows)]
+    found = [s for path in _files(source) for s in _sketched(path, options, kernel, key, rows)]
     times = Counter(sketch.party for sketch in found)
     twice = [name for name, count in times.items() if count > 1]
     if twice:
@@ -142,6 +144,19 @@ def _check_spending(out: Path, options: Mapping[str, Any], plan: Plan | None) ->
             )
 
 
+def _hash_key(options: Mapping[str, Any], plan: Plan | None) -> bytes | None:
+    """The secret of the silos, if rows are to be hashed."""
+    path = options["hash_key"]
+    if path is None:
+        return None
+    if plan is None:
+        raise FedskewError("--hash-key needs --plan, so that all silos hash the same columns in the same form")
+    for name in ("min_count", "epsilon"):
+        if options[name] is not None:
+            raise FedskewError(f"--hash-key and --{name.replace('_', '-')} do not go together: a hash is of one row")
+    return read_key(path)
+
+
 def _files(source: list[Path]) -> list[Path]:
     files: list[Path] = []
     for path in source:
@@ -153,10 +168,12 @@ def _files(source: list[Path]) -> list[Path]:
     return files
 
 
-def _sketched(path: Path, options: Mapping[str, Any], plan: Plan | None, rows: "_Rows") -> tuple[Sketch, ...]:
+def _sketched(
+    path: Path, options: Mapping[str, Any], plan: Plan | None, key: bytes | None, rows: "_Rows"
+) -> tuple[Sketch, ...]:
     streams = path.suffix.lower() in STREAMED and options["task"] != "regression"
     if not streams:
-        return _sketched_whole(path, options, plan, rows)
+        return _sketched_whole(path, options, plan, key, rows)
     wanted = Wanted(
         label=options["label"],
         party=options["party"],
@@ -169,10 +186,12 @@ def _sketched(path: Path, options: Mapping[str, Any], plan: Plan | None, rows: "
         classification=options["task"] == "classification",
     )
     before = rows.done
-    return scan_file(path, wanted, plan, watch=lambda done: rows.show(before + done), tell=rows.tell)
+    return scan_file(path, wanted, plan, watch=lambda done: rows.show(before + done), tell=rows.tell, hash_key=key)
 
 
-def _sketched_whole(path: Path, options: Mapping[str, Any], plan: Plan | None, rows: "_Rows") -> tuple[Sketch, ...]:
+def _sketched_whole(
+    path: Path, options: Mapping[str, Any], plan: Plan | None, key: bytes | None, rows: "_Rows"
+) -> tuple[Sketch, ...]:
     """Sketch what is not read batch by batch: arrays, images, sparse tables."""
     from fedskew.advisor.arguments import reading_options
     from fedskew.profiles import read_table
@@ -184,7 +203,7 @@ def _sketched_whole(path: Path, options: Mapping[str, Any], plan: Plan | None, r
     if partition.party_names == ("all",):
         partition = replace(partition, party_names=(path.stem,))
     rows.show(rows.done + partition.rows)
-    return sketch(partition, plan)
+    return sketch(partition, plan, hash_key=key)
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:

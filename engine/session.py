@@ -86,12 +86,19 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
 
 
 def _workers(tables: dict[str, Prepared], trials: int, store: RunStore | None, session: Session) -> Workers:
-    jobs = session.jobs or min(cores(), trials)
-    if session.backend == "local":
-        return Workers(tables, jobs, store)
+    jobs = session.jobs or (None if session.address else min(cores(), trials))
+    return open_workers(tables, jobs, store, session.backend, session.address)
+
+
+def open_workers(
+    tables: dict[str, Prepared], jobs: int | None, store: RunStore | None, backend: str, address: str | None
+) -> Workers:
+    """Workers of this machine or of a Ray cluster; ``jobs`` None: as many as the cluster at ``address`` has."""
+    if backend == "local":
+        return Workers(tables, jobs or cores(), store)
     from fedskew.engine.ray_pool import RayWorkers
 
-    return RayWorkers(tables, session.jobs if session.address else jobs, store, session.address)
+    return RayWorkers(tables, jobs, store, address)
 
 
 def _on_cpu(trial: Trial) -> Trial:

@@ -9,7 +9,9 @@ from rich.console import Console
 from fedskew.advisor.study.grid import Study
 from fedskew.advisor.study.plan import Forecast, forecast
 from fedskew.advisor.study.reading import only, presets, read_study
+from fedskew.advisor.study.run import Place
 from fedskew.advisor.study.session import Standing, run_study
+from fedskew.engine.backends import check_backend
 from fedskew.profiles.atomic import check_output, write_atomically
 from fedskew.profiles.errors import FedskewError
 
@@ -21,6 +23,8 @@ class Order:
     out: Path | None
     data: Path | None = None
     jobs: int | None = None
+    backend: str = "local"
+    address: str | None = None
     scale: str = ""
     only: str = ""
     dry_run: bool = False
@@ -51,6 +55,7 @@ def study_command(source: str | None, order: Order) -> int:
         raise FedskewError("say where the results go with --out DIR (or look first with --dry-run)")
     if order.jobs is not None and order.jobs < 1:
         raise FedskewError(f"--jobs is {order.jobs}; it must be 1 or more")
+    check_backend(order.backend, order.address)
     if order.json not in (None, "-"):
         check_output(Path(str(order.json)))
     study = read_study(source, order.data, order.scale)
@@ -77,7 +82,8 @@ def _found(study: Study, order: Order) -> Forecast | Standing:
         return forecast(study, order.out, jobs=order.jobs, tell=lambda title: tell(f"estimating {title}"))
     if study.note:
         tell(study.note)
-    return run_study(study, order.out, jobs=order.jobs, tell=tell, curves=order.curves)
+    place = Place(order.backend, order.address)
+    return run_study(study, order.out, jobs=order.jobs, place=place, tell=tell, curves=order.curves)
 
 
 def _text(found: Forecast | Standing, out: Path | None) -> str:

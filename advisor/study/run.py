@@ -52,6 +52,16 @@ class Result(Record, frozen=True):
     schema: str = SCHEMA
 
 
+class Place(Record, frozen=True):
+    """Where trials run: ``backend`` local or ray, ``address`` of a running cluster. No result depends on it."""
+
+    backend: str = "local"
+    address: str | None = None
+
+
+HERE = Place()
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """A setting that a worker has finished: one line for a person, or what went wrong."""
@@ -83,13 +93,14 @@ def read_result(path: Path) -> Result:
         ) from error
 
 
-def run_setting(setting: Setting, path: Path | None, out: Path) -> Done:
+def run_setting(setting: Setting, path: Path | None, out: Path, place: Place = HERE) -> Done:
     """Train a setting to its end, write its result, and drop its run folder.
 
     Parameters
     ----------
     setting, path : what to train, and where its data lie
     out : folder of the study
+    place : where the trials run
 
     Raises
     ------
@@ -100,14 +111,14 @@ def run_setting(setting: Setting, path: Path | None, out: Path) -> Done:
     partition = partition_of(setting, path)
     run = out / "runs" / setting.key
     try:
-        validation, curves, data = _trained(setting, partition, run)
+        validation, curves, data = _trained(setting, partition, run, place)
     except EnvironmentFaultError:
         raise
     except FedskewError:
         if not run.exists():
             raise
         shutil.rmtree(run)  # begun with other code or versions: begin anew
-        validation, curves, data = _trained(setting, partition, run)
+        validation, curves, data = _trained(setting, partition, run, place)
     sizes = tuple(int(size) for size in data.bounds[1:] - data.bounds[:-1])
     steps = (setting.local_epochs, setting.batch_size)
     result = Result(
@@ -136,9 +147,11 @@ def estimate_setting(setting: Setting, path: Path | None) -> Estimate:
     return estimate(_trials(setting, data), data, 1, tuning=setting.tuning)
 
 
-def _trained(setting: Setting, partition: Partition, run: Path) -> tuple[Validation, dict[str, Lines], Prepared]:
+def _trained(
+    setting: Setting, partition: Partition, run: Path, place: Place
+) -> tuple[Validation, dict[str, Lines], Prepared]:
     """What ``validate`` does, with all seeds for every candidate, and the curves of balanced accuracy kept."""
-    from fedskew.engine.pool import Workers
+    from fedskew.engine.session import open_workers
     from fedskew.engine.store import RunStore
     from fedskew.engine.tuning import tune_all, tuning_table
 
@@ -147,9 +160,12 @@ def _trained(setting: Setting, partition: Partition, run: Path) -> tuple[Validat
     tables = {"main": data}
     if setting.tuning:
         tables["tuning"] = tuning_table(data, setting.seed)
-    with closing(RunStore(run, {"setting": setting.key, **environment()})) as store, Workers(tables, 1, store) as here:
-        trials, tried = tune_all(trials, here.run) if setting.tuning else (trials, [()] * len(trials))
-        outcomes = here.run(trials)
+    with (
+        closing(RunStore(run, {"setting": setting.key, **environment()})) as store,
+        open_workers(tables, 1, store, place.backend, place.address) as workers,
+    ):
+        trials, tried = tune_all(trials, workers.run) if setting.tuning else (trials, [()] * len(trials))
+        outcomes = workers.run(trials)
     names = [trial.name for trial in trials if trial.role == "candidate"]
     against = "fedavg" if "fedavg" in names else names[0]
     used = {"preset": "study", "seed": setting.seed, "tuning": "equal" if setting.tuning else "none"}

@@ -11,7 +11,7 @@ import msgspec
 
 from fedskew.advisor.study.grid import Study
 from fedskew.advisor.study.output import write_outputs
-from fedskew.advisor.study.run import Done, Result, read_result, result_path
+from fedskew.advisor.study.run import HERE, Done, Place, Result, read_result, result_path
 from fedskew.advisor.study.versions import environment
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import EnvironmentFaultError
@@ -45,6 +45,7 @@ def run_study(
     out: Path,
     *,
     jobs: int | None = None,
+    place: Place = HERE,
     tell: Callable[[str], None] = lambda _: None,
     curves: bool = False,
 ) -> Standing:
@@ -54,7 +55,8 @@ def run_study(
     ----------
     study : from ``read_study``
     out : the folder; made where it does not exist. What it holds is kept and gone on from
-    jobs : worker processes; None: one a core
+    jobs : settings at a time, each in a process of its own; None: one a core
+    place : where the trials of a setting run: here, or on a Ray cluster
     tell : told a line at a time how far it is
     curves : also draw the learning curves of every setting
 
@@ -90,7 +92,7 @@ def run_study(
 
         try:
             if todo:
-                with Crew(jobs or cores()) as crew:
+                with Crew(jobs or cores(), place) as crew:
                     crew.run(todo, study.places, out, finished)
         finally:  # an interrupt too leaves tables of what there is
             results = finished_results(study, out)

@@ -20,7 +20,7 @@ from typing import Self
 import msgspec
 
 from fedskew.advisor.study.grid import Record, Setting
-from fedskew.advisor.study.run import Done, run_setting
+from fedskew.advisor.study.run import HERE, Done, Place, run_setting
 from fedskew.profiles.errors import FedskewError
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
@@ -35,6 +35,7 @@ class Task(Record, frozen=True):
     setting: Setting
     path: str | None
     out: str
+    place: Place = HERE
 
 
 class Crew:
@@ -43,10 +44,11 @@ class Crew:
     Parameters
     ----------
     jobs : number of processes, 1 or more
+    place : where the trials of their settings run
     """
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: int, place: Place = HERE) -> None:
+        self._jobs, self._place = jobs, place
         self._ended = False
         self._processes: list[subprocess.Popen[bytes]] = []
         self._threads: list[threading.Thread] = []
@@ -82,7 +84,7 @@ class Crew:
         """
         waiting = deque(settings)
         answers: queue.Queue[Done | BaseException] = queue.Queue()
-        tasks = {s.key: Task(setting=s, path=_text(places[s.data]), out=str(out)) for s in settings}
+        tasks = {s.key: Task(setting=s, path=_text(places[s.data]), out=str(out), place=self._place) for s in settings}
         for _ in range(min(self._jobs, len(settings))):
             thread = threading.Thread(target=self._drive, args=(waiting, tasks, answers), daemon=True)
             self._threads.append(thread)
@@ -175,7 +177,7 @@ def _listen(tasks: "queue.Queue[bytes]") -> None:
 
 def _work(task: Task) -> Done:
     try:
-        return run_setting(task.setting, None if task.path is None else Path(task.path), Path(task.out))
+        return run_setting(task.setting, None if task.path is None else Path(task.path), Path(task.out), task.place)
     except FedskewError as error:
         return Done(task.setting.key, 0.0, "", str(error))
     except MemoryError:

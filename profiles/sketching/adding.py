@@ -13,6 +13,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import Options
 from fedskew.profiles.sketching.making import feature_sums
+from fedskew.profiles.sketching.minima import LeastHashes, RowKey
 from fedskew.profiles.sketching.plan import Plan
 from fedskew.profiles.sketching.tallies import Budget, NumericTally, TextTally
 
@@ -54,6 +55,7 @@ class Scan:
     plan: Plan | None
     text: set[str]
     budget: Budget
+    key: RowKey | None = None
     cells: dict[tuple[str, str], int] = field(default_factory=dict)
     rows: list[int] = field(default_factory=list)
     unlabelled: dict[str, int] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Scan:
     odd: dict[str, str] = field(default_factory=dict)
     kernels: dict[int, list[NDArray[np.float64]]] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)
+    minima: dict[str, LeastHashes] = field(default_factory=dict)
 
 
 def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> None:
@@ -93,7 +96,10 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
     for name in scan.columns:
         _add_column(name, frame.get_column(name), scan, (cell, codes, starts, order), matrix)
     if scan.plan is not None:
-        _add_kernel(scan, scan.plan, np.column_stack(matrix), codes, starts, order)
+        full = _with_absent(scan.plan, scan.columns, np.column_stack(matrix))
+        _add_kernel(scan, scan.plan, full, codes, starts, order)
+        if scan.key is not None:
+            _add_hashes(scan, scan.plan, full, cell, scan.key)
 
 
 def _cell_codes(path: Path, party: "pl.Series", label: "pl.Series", scan: Scan) -> NDArray[np.int64]:
@@ -183,7 +189,7 @@ def _coerced(series: "pl.Series") -> NDArray[np.float64]:
 def _add_kernel(
     scan: Scan,
     plan: Plan,
-    matrix: NDArray[np.float32],
+    full: NDArray[np.float32],
     codes: NDArray[np.int64],
     starts: NDArray[np.int64],
     order: NDArray[np.int64],
@@ -191,7 +197,6 @@ def _add_kernel(
     """Add the random features of the rows that enter."""
     by, pairs = plan.projection(), list(scan.cells)
     place = {name: code for code, name in enumerate(plan.class_names)}
-    full = _with_absent(plan, scan.columns, matrix)
     for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
         party, label = pairs[code]
         if label not in place:
@@ -204,6 +209,24 @@ def _add_kernel(
         scan.kernels[code][0] += sums
         scan.kernels[code][1] += second
         scan.entered[code] = scan.entered.get(code, 0) + int(entering.sum())
+
+
+def _add_hashes(scan: Scan, plan: Plan, full: NDArray[np.float32], cell: NDArray[np.int64], key: RowKey) -> None:
+    """Keep the least hashes of each party's rows."""
+    place = {name: code for code, name in enumerate(plan.class_names)}
+    names = sorted({party for party, _ in scan.cells})
+    code = {name: at for at, name in enumerate(names)}
+    party = np.array([code[name] for name, _ in scan.cells], np.int64)[cell]
+    label = np.array([place.get(name, -1) for _, name in scan.cells], np.int64)[cell]
+    hashes = key.hashes(full, label, plan.class_names)
+    for name in names:
+        scan.minima.setdefault(name, LeastHashes())
+    most = np.array([scan.minima[name].most for name in names], np.uint64)
+    near = np.flatnonzero(hashes <= most[party])
+    near = near[np.argsort(party[near], kind="stable")]
+    codes, starts = np.unique(party[near], return_index=True)
+    for at, rows in zip(codes.tolist(), np.split(near, starts[1:]), strict=True):
+        scan.minima[names[at]].add(hashes[rows])
 
 
 def _with_absent(plan: Plan, columns: list[str], matrix: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -15,6 +15,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.histogram import LARGEST, MOST_BINS, bin_places
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import check_file
+from fedskew.profiles.sketching.minima import minima_problem
 from fedskew.profiles.sketching.record import ClassCells, ColumnHead, Hash, KernelCell, NumericCell, Sketch
 
 SCHEMA = "fedskew-sketch/1"
@@ -87,7 +88,7 @@ def decoded(data: bytes, where: str = "the sketch") -> tuple[Sketch, ...]:
     >>> decoded(b'{"schema": "fedskew-sketch/9"}')
     Traceback (most recent call last):
     ...
-    fedskew.profiles.sketch_file.SketchError: the sketch: is not a sketch of version fedskew-sketch/1 (Invalid enum \
+    fedskew.profiles.sketching.file.SketchError: the sketch: is not a sketch of version fedskew-sketch/1 (Invalid enum \
 value 'fedskew-sketch/9' - at `$.schema`)
     """
     try:
@@ -143,8 +144,9 @@ def check_sketch(sketch: Sketch, where: str) -> None:
         raise SketchError(f"{where}: its classes are out of order, or one is named twice")
     if sketch.rows > 2**48:
         raise SketchError(f"{where}: says that it has {sketch.rows} rows, more than any silo has")
-    if list(sketch.minima) != sorted(set(sketch.minima)):
-        raise SketchError(f"{where}: its row hashes are out of order")
+    wrong = None if sketch.minima is None else minima_problem(sketch.minima, sketch.rows)
+    if wrong is not None:
+        raise SketchError(f"{where}: {wrong}")
     for cells in sketch.classes:
         for problem in _problems(cells, heads, joined=sketch.withheld.min_count > 0):
             raise SketchError(f"{where}, class {cells.name!r}: {problem}")

@@ -11,19 +11,21 @@ from fedskew.profiles.histogram import bin_numbers, bits_between
 from fedskew.profiles.kernel import CHUNK_BYTES, PAIRS, Projection, random_features
 from fedskew.profiles.moments import Moments, moments_of
 from fedskew.profiles.partitions import Column, Partition
-from fedskew.profiles.sketching.plan import Plan, planned_features
+from fedskew.profiles.sketching.minima import RowKey, part_of
+from fedskew.profiles.sketching.plan import Plan, planned_features, row_key
 from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
 
 UPPER = np.triu_indices(2 * PAIRS)
 
 
-def sketch(partition: Partition, plan: Plan | None = None) -> tuple[Sketch, ...]:
+def sketch(partition: Partition, plan: Plan | None = None, *, hash_key: bytes | None = None) -> tuple[Sketch, ...]:
     """Sketch each party of a partition.
 
     Parameters
     ----------
     partition : of images and sparse tables only labels and sizes are sketched
     plan : adds the sums of random features by class, for the joint feature index
+    hash_key : a secret of the silos, 16 bytes or more: adds the least keyed hashes of rows; needs a plan
 
     Returns
     -------
@@ -32,7 +34,7 @@ def sketch(partition: Partition, plan: Plan | None = None) -> tuple[Sketch, ...]
     Raises
     ------
     FedskewError
-        The partition has a class that the plan has not.
+        The partition has a class that the plan has not, or there is a key and no plan.
 
     Examples
     --------
@@ -45,6 +47,7 @@ def sketch(partition: Partition, plan: Plan | None = None) -> tuple[Sketch, ...]
     if plan is not None and not dense:
         raise FedskewError("a plan is for dense tables; images and sparse tables are sketched without one")
     columns = tuple(c for c in partition.columns if c.stop > c.start) if dense else ()
+    key = None if hash_key is None else row_key(hash_key, plan)
     features = partition.features
     if plan is not None:
         features, columns = planned_features(plan, columns, features), plan.table_columns()
@@ -57,6 +60,7 @@ def sketch(partition: Partition, plan: Plan | None = None) -> tuple[Sketch, ...]
             partition.class_names,
             plan=plan,
             modality=partition.modality,
+            key=key,
         )
         for code, name in enumerate(partition.party_names)
     )
@@ -71,6 +75,7 @@ def party_sketch(
     *,
     plan: Plan | None = None,
     modality: Any = "tabular",
+    key: RowKey | None = None,
 ) -> Sketch:
     """Sketch the rows of one party.
 
@@ -114,6 +119,7 @@ def party_sketch(
         classes=tuple(sorted(classes, key=lambda cells: cells.name)),
         modality=modality,
         plan=None if plan is None else plan.sha256,
+        minima=None if key is None else part_of(features, labels, tuple(class_names), key),
     )
 
 

@@ -17,6 +17,7 @@ from fedskew.profiles.kernel import MOST_ROWS, Projection, table_projection
 from fedskew.profiles.partitions import Column
 from fedskew.profiles.readers.base import check_file
 from fedskew.profiles.rowhash import row_hashes
+from fedskew.profiles.sketching.minima import RowKey
 from fedskew.profiles.sketching.pool import pool
 from fedskew.profiles.sketching.record import Count, Name, Sketch
 
@@ -171,6 +172,19 @@ def read_plan(path: Path) -> Plan:
         if not len(column.shift) == len(column.scale) == width or len(set(column.categories)) < len(column.categories):
             raise FedskewError(f"{path}: column {column.name!r} does not have one shift and scale a feature")
     return plan
+
+
+def row_key(secret: bytes, plan: Plan | None) -> RowKey:
+    """What hashes the rows of silos that share a secret and follow a plan.
+
+    Raises
+    ------
+    FedskewError
+        There is no plan, or the secret is too short.
+    """
+    if plan is None:
+        raise FedskewError("row hashes need a plan, so that all silos hash the same columns in the same form")
+    return RowKey(secret, plan.sha256)
 
 
 def planned_features(plan: Plan, columns: Sequence[Column], features: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -131,7 +131,8 @@ def pool(sketches: Sequence[Sketch], categories: dict[str, tuple[str, ...]] | No
     Raises
     ------
     FedskewError
-        There are none, two are of one party, they follow different plans, or no row has a label.
+        There are none, two are of one party, they follow different plans or hash rows with different keys, or no row
+        has a label.
     """
     if not sketches:
         raise FedskewError("there is no sketch; give those of two silos and more")
@@ -141,6 +142,8 @@ def pool(sketches: Sequence[Sketch], categories: dict[str, tuple[str, ...]] | No
         raise FedskewError(f"two sketches are of the party {twice[0]!r}; give each silo's sketch once")
     if len({sketch.plan for sketch in sketches if sketch.rows}) > 1:
         raise FedskewError("the sketches follow different plans; make all of them with the same --plan")
+    if len({sketch.minima.key for sketch in sketches if sketch.minima is not None and sketch.rows}) > 1:
+        raise FedskewError("the row hashes of the sketches cannot be compared: give all silos the same --hash-key")
     place = {name: i for i, name in enumerate(ordered_names(times))}
     ordered = tuple(sorted(sketches, key=lambda sketch: place[sketch.party]))
     names = ordered_names({cells.name for sketch in ordered for cells in sketch.classes})

@@ -18,6 +18,7 @@ from fedskew.profiles.prevailing import prevailing
 from fedskew.profiles.quantity import quantity_skew_of
 from fedskew.profiles.records import ConceptSkew, FeatureShift, FeatureSkew, Profile
 from fedskew.profiles.shift import MOST_CELLS, ClassCells, fullest, in_blocks, renumbered, shifts
+from fedskew.profiles.sketching.copies import copies_found
 from fedskew.profiles.sketching.making import kernel_arrays
 from fedskew.profiles.sketching.pool import Pool, facts_of, pool
 from fedskew.profiles.sketching.record import Sketch
@@ -39,7 +40,7 @@ def profile_sketches(sketches: Sequence[Sketch]) -> Profile:
     Raises
     ------
     FedskewError
-        Two are of one party, they follow different plans, or no row has a label.
+        Two are of one party, they follow different plans or hash rows with different keys, or no row has a label.
 
     Examples
     --------
@@ -177,12 +178,7 @@ def _copies(together: Pool) -> Iterator[Finding]:
     if who:
         text = f"{len(who)} silos have sketches that differ in nothing but the name: {', '.join(map(repr, who[:5]))}"
         yield Finding(code="duplicate_silos", severity="strong", text=text, parties=who, count=len(who))
-    seen = Counter(value for sketch in together.sketches for value in set(sketch.minima))
-    shared = {value for value, count in seen.items() if count > 1}
-    if shared:
-        names = tuple(s.party for s in together.sketches if shared & set(s.minima))
-        text = f"of the {len(seen)} row hashes that the sketches hold, {len(shared)} are in two silos and more"
-        yield Finding(code="duplicate_rows", severity="mild", text=text, parties=names, count=len(shared))
+    yield from copies_found(together.sketches)
 
 
 def _suspicious(together: Pool) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ def withheld(sketch: Sketch, min_count: int) -> Sketch:
         columns=tuple(sorted(columns)),
         **tally,
     )
-    return structs.replace(sketch, columns=heads, classes=tuple(classes), withheld=note, minima=())
+    return structs.replace(sketch, columns=heads, classes=tuple(classes), withheld=note, minima=None)
 
 
 def _kept(cells: ClassCells, least: int, tally: dict[str, int], columns: set[str]) -> ClassCells:

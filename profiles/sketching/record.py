@@ -10,11 +10,10 @@ from msgspec import Meta
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.histogram import MOST_BINS, coarser, fewer_bits
 from fedskew.profiles.moments import Moments, merged
+from fedskew.profiles.sketching.minima import RowMinima, merged_minima
 
 MOST_COUNT = 2**48
 """More rows than any silo has; sums over a million silos still fit into 64 bits."""
-MINIMA = 1_024
-"""Row hashes that a sketch holds where it is asked for them."""
 Count = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
 Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -114,7 +113,7 @@ class Sketch(_Strict, frozen=True, kw_only=True):
     """One party's sufficient statistics.
 
     ``unlabelled``: rows left out because they have no label. ``columns`` are ordered by place and name, ``classes`` by
-    name. ``plan``: the SHA-256 of the plan it follows. ``minima``: the smallest keyed hashes of rows, if asked for.
+    name. ``plan``: the SHA-256 of the plan it follows. ``minima``: the least keyed hashes of rows, if asked for.
     """
 
     party: Name
@@ -125,7 +124,7 @@ class Sketch(_Strict, frozen=True, kw_only=True):
     plan: Hash | None = None
     withheld: Withheld = Withheld()
     noise: Noise | None = None
-    minima: tuple[Annotated[int, Meta(ge=0, le=2**63 - 1)], ...] = ()
+    minima: RowMinima | None = None
 
     @property
     def rows(self) -> int:
@@ -146,7 +145,8 @@ def merge(one: Sketch, other: Sketch) -> Sketch:
     Raises
     ------
     FedskewError
-        They are of different parties, follow different plans, or carry noise: what was noised is final.
+        They are of different parties, follow different plans, or carry noise: what was noised is final; or their rows are hashed
+        with different keys, or only those of one.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def merge(one: Sketch, other: Sketch) -> Sketch:
         modality=min(one.modality, other.modality),
         plan=one.plan or other.plan,
         withheld=_merged_withheld(one.withheld, other.withheld),
-        minima=tuple(sorted({*one.minima, *other.minima})[:MINIMA]),
+        minima=merged_minima(one.minima, other.minima, (one.rows, other.rows)),
     )
 
 

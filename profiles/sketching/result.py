@@ -9,6 +9,7 @@ from fedskew.profiles.coding import CONTINUOUS
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.sketching.adding import Scan, Wanted
 from fedskew.profiles.sketching.making import kernel_cell
+from fedskew.profiles.sketching.minima import LeastHashes
 from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
 
 
@@ -35,6 +36,7 @@ def sketches_of(path: Path, scan: Scan, wanted: Wanted) -> tuple[Sketch, ...]:
             classes=tuple(_class_cells(label, cells[label], heads, scan, sums) for label in sorted(cells)),
             unlabelled=scan.unlabelled[party],
             plan=None if scan.plan is None else scan.plan.sha256,
+            minima=None if scan.key is None else scan.minima.get(party, LeastHashes()).record(scan.key.name),
         )
         for party, cells in sorted(by_party.items())
     )

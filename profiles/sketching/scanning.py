@@ -8,7 +8,7 @@ from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.readers.base import available_memory
 from fedskew.profiles.sketching.adding import Scan, TextFoundError, Wanted, add_batch
 from fedskew.profiles.sketching.batches import Tell, UntypedError, column_names, distinct_pairs, iter_batches
-from fedskew.profiles.sketching.plan import Plan
+from fedskew.profiles.sketching.plan import Plan, row_key
 from fedskew.profiles.sketching.record import Sketch
 from fedskew.profiles.sketching.result import sketches_of
 from fedskew.profiles.sketching.tallies import MOST_ROWS, Budget
@@ -26,6 +26,7 @@ def scan_file(
     watch: Watch | None = None,
     tell: Tell | None = None,
     budget: int | None = None,
+    hash_key: bytes | None = None,
 ) -> tuple[Sketch, ...]:
     """Sketch a Parquet, Arrow, CSV or TSV file in one pass, in memory that does not grow with its rows.
 
@@ -37,6 +38,7 @@ def scan_file(
     watch : told how many rows have been read
     tell : told what was noticed about the file
     budget : bytes of histograms; 512 MB, or half of what is available, where None
+    hash_key : a secret of the silos: adds the least keyed hashes of rows; needs a plan
 
     Returns
     -------
@@ -45,7 +47,8 @@ def scan_file(
     Raises
     ------
     FedskewError
-        A column does not exist, the label is an id or continuous, or a class is not in the plan.
+        A column does not exist, the label is an id or continuous, a class is not in the plan, or there is a key and
+        no plan.
     EnvironmentFaultError
         Parties, classes and columns need more histograms than the budget.
     """
@@ -53,10 +56,11 @@ def scan_file(
     columns = _columns(path, there, wanted, plan)
     most = min(BUDGET, available_memory() // 2) if budget is None else budget
     _plan_memory(path, wanted, len(columns), most)
+    key = None if hash_key is None else row_key(hash_key, plan)
     text: set[str] = set()
     typed = True
     while True:
-        scan = Scan(columns, plan, text, Budget(most))
+        scan = Scan(columns, plan, text, Budget(most), key)
         try:
             _run(path, wanted, scan, watch, tell or _silent, typed=typed)
         except TextFoundError as found:

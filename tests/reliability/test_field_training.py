@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def blobs(sizes: list[int], classes: int = 3, width: int = 4, apart: float = 2.0
     return make_partition(x.astype(np.float32), y, np.repeat(np.arange(len(sizes)), sizes))
 
 
+@cache
 def laws(name: str) -> dict[str, str]:
     """Law to status of one algorithm, without training."""
     return {result.law: result.status for result in check_algorithm(find_algorithm(name), networks=["mlp"])}
@@ -192,7 +194,7 @@ def test_P9_a_nearly_even_partition_with_batch_norm_trains_like_the_pooled_rows(
     from fedskew.profiles import simulate
 
     table = simulate(blobs([1_000], apart=3.0), "label_dirichlet", alpha=100, num_partitions=10)
-    options = {**QUICK, "rounds": 6, "local_epochs": 2, "references": True}
+    options = {**QUICK, "rounds": 12, "local_epochs": 2, "references": True}
     found = validate(table, ["fedavg"], model="fedskew.engine.law_cases:batch_norm", lr=0.05, batch_size=16, **options)
     assert found.references.centralised is not None
     federated, pooled = found.candidates[0].accuracy.mean, found.references.centralised.accuracy.mean

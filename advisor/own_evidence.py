@@ -1,0 +1,295 @@
+"""Our own study in the package: one setting and candidate a row, with the scores of short runs beside the final one.
+
+``own_evidence.csv`` is made by ``bench/regret.py`` from the results of ``fedskew study evidence``; its second line says
+from how many settings, with which code. A seed that diverged counts as the constant predictor, and a candidate whose
+seeds mostly predict one class does so as a whole: both have learnt nothing that one could use.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from fedskew.advisor.evidence import KINDS, EvidenceRow
+from fedskew.advisor.price import COSTS
+from fedskew.advisor.situation import Facts
+from fedskew.profiles.errors import FedskewError, choices
+
+if TYPE_CHECKING:
+    from fedskew.advisor.study.run import Result
+
+VERSION = "fedskew-own-evidence/1"
+SOURCE = "fedskew_study"
+SHARES = (5, 10, 25, 50)
+"""Percent of the rounds at which the table keeps the score of a shorter run."""
+SAME_DATA = {"mplsstops-87": "mplsstops"}
+"""Tables that are one data set: no rule may learn from the one and be judged on the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRow:
+    """One candidate in one setting of our study; scores in percent, None is "not known".
+
+    Parameters
+    ----------
+    setting : key of the setting in the study, its file's name
+    dataset, table : the data set, and the name of its table in the study
+    skew, param, model : as in :class:`EvidenceRow`
+    kind, components, classes_each, strong_concept : what the profile measured, see :class:`Facts`
+    severity : the gravest of the components: ``none``, ``mild`` or ``strong``
+    step_ratio, weight_sum : most local steps over fewest, and FedNova's A
+    tuned : number of settings tried
+    majority, majority_balanced : the constant predictor
+    status : ``ok``, ``failed`` (a constant predictor) or ``diverged``
+    constant : share of the seeds that predict one class, 0 to 1
+    accuracy, balanced : mean over seeds at the end; ``_sd`` over seeds, None where a seed diverged
+    accuracy_5, … : mean over seeds at 5, 10, 25, 50 % of the rounds
+    """
+
+    setting: str
+    dataset: str
+    table: str
+    modality: str
+    skew: str
+    param: str
+    kind: str
+    components: str
+    severity: str
+    classes_each: int | None
+    strong_concept: int
+    classes: int
+    parties: int
+    participation: float
+    train_rows: int
+    model: str
+    rounds: int
+    local_epochs: int
+    batch_size: int
+    seeds: int
+    label_skew: float | None
+    feature_skew: float | None
+    quantity_skew: float | None
+    step_ratio: float
+    weight_sum: float
+    majority: float
+    majority_balanced: float
+    algorithm: str
+    tuned: int
+    status: str
+    constant: float
+    accuracy: float
+    accuracy_sd: float | None
+    accuracy_5: float
+    accuracy_10: float
+    accuracy_25: float
+    accuracy_50: float
+    balanced: float
+    balanced_sd: float | None
+    balanced_5: float
+    balanced_10: float
+    balanced_25: float
+    balanced_50: float
+
+    @property
+    def facts(self) -> Facts:
+        """What the tree looks at, as the profile of these data measured it."""
+        components = tuple(part for part in self.components.split("+") if part)
+        return Facts(self.kind, components, self.modality, self.classes_each, bool(self.strong_concept))
+
+    def evidence(self, metric: str = "accuracy") -> EvidenceRow:
+        """The row in the schema of the evidence base.
+
+        Parameters
+        ----------
+        metric : ``accuracy`` or ``balanced``
+        """
+        flags = {"failed": "constant_predictor", "diverged": "diverged_seeds"}
+        shape = f"E={self.local_epochs} B={self.batch_size} rows={self.train_rows}"
+        return EvidenceRow(
+            source=SOURCE,
+            code=VERSION,
+            dataset=self.dataset,
+            variant=f"{self.table} {self.model} {shape}",
+            modality=self.modality,
+            skew=self.skew,
+            param=self.param,
+            classes=self.classes,
+            parties=self.parties,
+            participation=self.participation,
+            rounds=self.rounds,
+            seeds=self.seeds,
+            tuned=self.tuned,
+            metric=metric,
+            label_skew=self.label_skew,
+            quantity_skew=self.quantity_skew,
+            feature_skew=self.feature_skew,
+            majority=self.majority if metric == "accuracy" else self.majority_balanced,
+            algorithm=self.algorithm,
+            mean=self.score(metric),
+            std=self.accuracy_sd if metric == "accuracy" else self.balanced_sd,
+            flag=flags.get(self.status, "ok"),
+            step_ratio=self.step_ratio,
+            weight_sum=self.weight_sum,
+        )
+
+    def score(self, metric: str, share: int = 100) -> float:
+        """Mean over seeds in percent at a share of the rounds, one of :data:`SHARES` or 100."""
+        return float(getattr(self, metric if share == 100 else f"{metric}_{share}"))
+
+
+COLUMNS = tuple(column.name for column in fields(OwnRow))
+_TYPES: Mapping[str, Any] = {column.name: column.type for column in fields(OwnRow)}
+_SCORES = tuple(name for name in COLUMNS if name.startswith(("accuracy", "balanced", "majority")))
+
+
+@cache
+def own_evidence() -> tuple[OwnRow, ...]:
+    """The rows of our study that come with the package; read once.
+
+    Examples
+    --------
+    >>> {row.source for row in (own.evidence() for own in own_evidence())} <= {"fedskew_study"}
+    True
+    """
+    return parse_own(files("fedskew.advisor").joinpath("own_evidence.csv").read_text("utf-8"), "own_evidence.csv")
+
+
+def parse_own(text: str, name: str) -> tuple[OwnRow, ...]:
+    """Check and parse the text of the file.
+
+    Raises
+    ------
+    FedskewError
+        Another version, other columns, or a cell that breaks the schema; the message names line and column.
+    """
+    first, _, rest = text.partition("\n")
+    if first.strip() != f"# {VERSION}":
+        raise FedskewError(f"{name}: the first line is {first[:60]!r}; it must be '# {VERSION}'")
+    body = [line for line in rest.splitlines() if not line.startswith("#")]
+    offset = 2 + len(rest.splitlines()) - len(body)
+    table = csv.DictReader(body)
+    if tuple(table.fieldnames or ()) != COLUMNS:
+        odd = sorted(set(table.fieldnames or ()) ^ set(COLUMNS))
+        raise FedskewError(f"{name}: columns differ from the schema at {odd or 'their order'}; make the file anew")
+    rows = tuple(_row(cells, f"{name}, line {line}") for line, cells in enumerate(table, start=offset + 1))
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if (row.setting, row.algorithm) in seen:
+            raise FedskewError(f"{name}: {row.algorithm} stands twice in the setting {row.setting}")
+        seen.add((row.setting, row.algorithm))
+    return rows
+
+
+def format_own(rows: Iterable[OwnRow], provenance: str) -> str:
+    """The text of the file, ``provenance`` in its second line; :func:`parse_own` reads it back."""
+    out = io.StringIO()
+    out.write(f"# {VERSION}\n# {provenance}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        cells = [getattr(row, name) for name in COLUMNS]
+        writer.writerow(["" if cell is None else f"{cell:g}" if isinstance(cell, float) else cell for cell in cells])
+    return out.getvalue()
+
+
+def _row(cells: Mapping[str, str | None], where: str) -> OwnRow:
+    if None in cells or None in cells.values():
+        raise FedskewError(f"{where}: the number of cells differs from the header's {len(COLUMNS)}")
+    values = {name: _cell(str(cells[name]), name, where) for name in COLUMNS}
+    row = OwnRow(**values)
+    for given, allowed in (
+        (row.algorithm, tuple(COSTS)),
+        (row.status, ("ok", "failed", "diverged")),
+        (row.modality, ("tabular", "image")),
+        *((kind, KINDS) for kind in row.skew.split("+")),
+    ):
+        if given not in allowed:
+            raise FedskewError(f"{where}: {given!r} is not known: {choices(given, allowed)}")
+    return row
+
+
+def _cell(text: str, name: str, where: str) -> Any:
+    kind = _TYPES[name]
+    if kind is str:
+        return text
+    if not text and kind in (int | None, float | None):
+        return None
+    try:
+        value = int(text) if kind in (int, int | None) else float(text)
+    except ValueError:
+        raise FedskewError(f"{where}, column {name}: {text!r} is not a number") from None
+    ceiling = 100.0 if name in _SCORES else 1.0 if name in ("participation", "constant") else math.inf
+    if not 0 <= value <= ceiling or value == math.inf:
+        raise FedskewError(f"{where}, column {name}: {text} is out of range")
+    return value
+
+
+def own_rows(results: Iterable["Result"]) -> tuple[OwnRow, ...]:
+    """The results of a study, in the order of their settings' names; what is no classification is left out."""
+    from fedskew.advisor.study.rows import rows_of
+
+    found = []
+    for result in sorted(results, key=lambda one: one.setting.key):
+        if result.validation.settings["metric"] != "accuracy":
+            continue
+        profile = result.profile
+        severities = {getattr(profile, kind).severity for kind in ("label", "quantity", "feature", "concept")}
+        measured = {
+            "setting": result.setting.key,
+            "kind": profile.prevailing.kind,
+            "components": "+".join(profile.prevailing.components),
+            "severity": next(grade for grade in ("strong", "mild", "none") if grade in severities),
+            "classes_each": profile.label.classes_per_party.k,
+            "strong_concept": int(profile.concept.severity == "strong"),
+        }
+        found += [compact({**row, **measured}) for row in rows_of("evidence", result) if row["candidate"] in COSTS]
+    return tuple(found)
+
+
+def compact(row: Mapping[str, Any]) -> OwnRow:
+    """One row of :func:`fedskew.advisor.study.rows.rows_of`, with what the profile measured beside it, made short."""
+    values = {name: row[name] for name in COLUMNS if name in row and name not in _SCORES}
+    values["dataset"], values["table"] = SAME_DATA.get(row["data"], row["data"]), row["data"]
+    values["constant"] = row["constant_seeds"] / row["seeds"]
+    for name in ("label_skew", "feature_skew", "quantity_skew"):
+        values[name] = None if row[name] is None else _short(max(0.0, row[name]))
+    for name in ("step_ratio", "weight_sum"):
+        values[name] = _short(row[name])
+    for metric, long, curves, floor in (
+        ("accuracy", "accuracy", "curve", "majority"),
+        ("balanced", "balanced_accuracy", "balanced_curve", "majority_balanced"),
+    ):
+        constant = row[floor]
+        values[floor] = _percent(constant)
+        ends = [constant if one is None else one for one in row[f"{long}_by_seed"]]
+        values[metric] = _percent(constant if row["status"] == "failed" else fmean(ends))
+        whole = None not in row[f"{long}_by_seed"] and len(ends) > 1
+        values[f"{metric}_sd"] = _percent(stdev(ends)) if whole else None
+        for share in SHARES:
+            values[f"{metric}_{share}"] = _percent(at_share(row[curves], row["rounds"], share, constant))
+    return OwnRow(**values)
+
+
+def at_share(curves: Sequence[Sequence[float]], rounds: int, share: int, constant: float) -> float:
+    """Mean over seeds after a share of the rounds, rounded up; a seed that had diverged counts ``constant``.
+
+    Examples
+    --------
+    >>> at_share([[0.1, 0.2, 0.3], [0.5]], rounds=4, share=50, constant=0.0)
+    0.1
+    """
+    last = math.ceil(rounds * share / 100)
+    return fmean(line[last - 1] if len(line) >= last else constant for line in curves)
+
+
+def _percent(value: float) -> float:
+    return round(100 * value, 3)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -24,7 +24,7 @@ test-long: $(VENV)/.dev ## the kills, twenty times as many, and more damage to t
 	FEDSKEW_FLIPS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/reliability/test_damaged_store.py
 
 docs: $(VENV)/.docs ## the documentation as a site in build/site; any warning is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/.docs: pyproject.toml constraints.txt $(VENV)/.user
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'

@@ -60,6 +60,7 @@ class EvidenceRow:
     mean, std : percent; std over runs
     flag : ``ok``, or reasons for less trust joined by ``;``
     trust : 0 (not used) to 1
+    step_ratio, weight_sum : most local steps over fewest, FedNova's A; columns that a file may lack
     """
 
     source: str
@@ -85,6 +86,8 @@ class EvidenceRow:
     std: float | None = None
     flag: str = "ok"
     trust: float = 1.0
+    step_ratio: float | None = None
+    weight_sum: float | None = None
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -108,19 +111,32 @@ class EvidenceRow:
         return self.majority is not None and self.mean <= self.majority + 0.1
 
 
-COLUMNS = tuple(column.name for column in fields(EvidenceRow))
+MECHANISM = ("step_ratio", "weight_sum")
+"""Columns that a file has where one of its rows states them, and else not."""
+COLUMNS = tuple(column.name for column in fields(EvidenceRow) if column.name not in MECHANISM)
 WHOLE = ("classes", "parties", "rounds", "seeds", "tuned")
-REAL = ("participation", "label_skew", "quantity_skew", "feature_skew", "majority", "mean", "std", "trust")
+REAL = ("participation", "label_skew", "quantity_skew", "feature_skew", "majority", "mean", "std", "trust", *MECHANISM)
 PERCENT = ("majority", "mean", "std")
 
 
 @cache
 def shipped() -> tuple[EvidenceRow, ...]:
-    """The evidence base that comes with the package; read once.
+    """The evidence base that comes with the package: published results, and those of our own study; read once.
+
+    FedBN's rows of our study are left out: its models have no BatchNorm, and so it is FedAvg there.
+    """
+    from fedskew.advisor.own_evidence import own_evidence
+
+    return (*published(), *(row.evidence() for row in own_evidence() if row.algorithm != "fedbn"))
+
+
+@cache
+def published() -> tuple[EvidenceRow, ...]:
+    """What others have published; read once.
 
     Examples
     --------
-    >>> len({row.dataset for row in shipped() if row.source == "niid_bench"})
+    >>> len({row.dataset for row in published() if row.source == "niid_bench"})
     9
     """
     return parse_evidence(files("fedskew.advisor").joinpath("evidence.csv").read_text("utf-8"), "evidence.csv")
@@ -155,7 +171,7 @@ def parse_evidence(text: str, name: str = "evidence") -> tuple[EvidenceRow, ...]
     if first.strip() != f"# {VERSION}":
         raise FedskewError(f"{name}: the first line is {first[:60]!r}; it must be '# {VERSION}'")
     table = csv.DictReader(io.StringIO(rest))
-    if tuple(table.fieldnames or ()) != COLUMNS:
+    if tuple(table.fieldnames or ()) not in (COLUMNS, COLUMNS + MECHANISM):
         odd = sorted(set(table.fieldnames or ()) ^ set(COLUMNS))
         raise FedskewError(
             f"{name}: columns differ from the schema at {odd or 'their order'}; expected {', '.join(COLUMNS)}"
@@ -172,23 +188,26 @@ def parse_evidence(text: str, name: str = "evidence") -> tuple[EvidenceRow, ...]
 
 def format_evidence(rows: Iterable[EvidenceRow]) -> str:
     """The text of an evidence file; :func:`parse_evidence` reads it back unchanged."""
+    listed = tuple(rows)
+    stated = any(getattr(row, name) is not None for row in listed for name in MECHANISM)
+    columns = COLUMNS + MECHANISM if stated else COLUMNS
     out = io.StringIO()
     out.write(f"# {VERSION}\n")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        cells = (getattr(row, name) for name in COLUMNS)
+    writer.writerow(columns)
+    for row in listed:
+        cells = (getattr(row, name) for name in columns)
         writer.writerow(["" if cell is None else f"{cell:.10g}" if isinstance(cell, float) else cell for cell in cells])
     return out.getvalue()
 
 
 def _row(cells: Mapping[str, str | None], where: str) -> EvidenceRow:
     if None in cells or None in cells.values():
-        raise FedskewError(f"{where}: the number of cells differs from the header's {len(COLUMNS)}")
+        raise FedskewError(f"{where}: the number of cells differs from the header's {len(cells) - (None in cells)}")
     values: dict[str, Any] = dict(cells)
     for names, kind in ((WHOLE, int), (REAL, float)):
         for name in names:
-            values[name] = _number(str(values[name]), kind, f"{where}, column {name}")
+            values[name] = _number(str(values.get(name, "")), kind, f"{where}, column {name}")
     if values["mean"] is None or values["trust"] is None:
         raise FedskewError(f"{where}: mean and trust must be given")
     row = EvidenceRow(**values)

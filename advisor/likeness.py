@@ -3,12 +3,16 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fedskew.advisor.evidence import EvidenceRow
 from fedskew.advisor.situation import LABEL_KINDS, Situation
+from fedskew.profiles.steps import fednova_weight_sum, step_ratio
 
 UNKNOWN = 0.7
 """The factor of what is not stated."""
+MOMENTUM = 0.9
+"""Of the local optimizer, for A; the engine's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Place:
     label: float | None
     quantity: float | None
     feature: float | None
+    step_ratio: float | None = None
+    weight_sum: float | None = None
 
 
 def place_of(row: EvidenceRow) -> Place:
@@ -36,6 +42,8 @@ def place_of(row: EvidenceRow) -> Place:
         row.label_skew,
         row.quantity_skew,
         row.feature_skew,
+        row.step_ratio,
+        row.weight_sum,
     )
 
 
@@ -51,7 +59,15 @@ def place_of_situation(situation: Situation) -> Place:
         profile.label.skew,
         profile.quantity.skew,
         profile.feature.skew,
+        *_mechanism(situation),
     )
+
+
+def _mechanism(situation: Situation) -> tuple[float | None, float | None]:
+    sizes, steps = situation.sizes, (situation.local_epochs, situation.batch_size)
+    if not sum(sizes):
+        return None, None
+    return step_ratio(sizes, *steps), fednova_weight_sum(sizes, *steps, momentum=MOMENTUM)
 
 
 def _bell(a: float | None, b: float | None, width: float, scale: Callable[[float], float] = float) -> float:
@@ -77,8 +93,14 @@ def _shared(a: frozenset[str], b: frozenset[str]) -> float:
     return both / len(a | b)
 
 
-def likeness(a: Place, b: Place) -> float:
+@lru_cache(maxsize=100_000)
+def likeness(a: Place, b: Place, width: float = 1.0) -> float:
     """How alike two settings are, 0 to 1; symmetric, 1 for a fully known setting and itself.
+
+    Parameters
+    ----------
+    a, b : the settings
+    width : multiplies the widths of all bells
 
     Examples
     --------
@@ -92,12 +114,16 @@ def likeness(a: Place, b: Place) -> float:
         return 0.0
     kinds = a.kinds | b.kinds
     if kinds & set(LABEL_KINDS):
-        factor *= _bell(a.label, b.label, 0.2)
+        factor *= _bell(a.label, b.label, 0.2 * width)
     if "quantity" in kinds:
-        factor *= _bell(a.quantity, b.quantity, 0.3)
+        factor *= _bell(a.quantity, b.quantity, 0.3 * width)
     if "feature" in kinds:
-        factor *= _bell(a.feature, b.feature, 1.0, _decades)
+        factor *= _bell(a.feature, b.feature, width, _decades)
     factor *= 1.0 if a.modality == b.modality else 0.3
-    factor *= _bell(a.classes, b.classes, 0.5, _decades)
-    factor *= _bell(a.parties, b.parties, 0.7, _decades)
-    return factor * _bell(a.participation, b.participation, 0.5, _decades)
+    factor *= _bell(a.classes, b.classes, 0.5 * width, _decades)
+    factor *= _bell(a.parties, b.parties, 0.7 * width, _decades)
+    factor *= _bell(a.participation, b.participation, 0.5 * width, _decades)
+    for one, other, spread in ((a.step_ratio, b.step_ratio, 0.5), (a.weight_sum, b.weight_sum, 0.3)):
+        if one is not None and other is not None:  # no published table states them; sizes are compared already
+            factor *= _bell(one, other, spread * width, _decades)
+    return factor

@@ -5,17 +5,20 @@ The estimator, in four steps (``docs/recommendation.md`` has the reasons and its
 1. In each setting, difference = score - score of FedAvg in points. A score below the best constant predictor counts as
    that predictor's (both failed), differences end at +-20, and a setting where both failed says nothing.
 2. Each setting weighs trust x likeness. Likeness is a product of factors from 0 to 1: shared kinds of skew, their
-   indices, modality, classes, parties, participation; what is not stated counts as 0.7.
-3. Settings of one data set are averaged first, and a data set counts once at most.
+   indices, modality, classes, parties, participation (what is not stated counts as 0.7), and where both state them
+   the step ratio and FedNova's A. Beside rows of a study of ours (paired seeds, equal tuning, code that is tested
+   against its papers) published rows weigh ``published`` of that.
+3. Settings of one data set are averaged first, and a data set counts once at most (``published`` where nobody but
+   others tried it).
 4. The mean over data sets is pulled towards the algorithm's mean over all settings, and that one towards 0 ("no
-   difference"), each by one pseudo data set. So with few neighbours the answer nears 0 and the interval widens.
+   difference"), each by ``pseudo`` data sets. So with few neighbours the answer nears 0 and the interval widens.
 
 The interval is for one more data set, not for the mean over many: spread between data sets and uncertainty together.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,7 +26,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedskew.advisor.evidence import EvidenceRow
+from fedskew.advisor.evidence import CITATION, EvidenceRow
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
 from fedskew.advisor.price import TITLES, base_name, cost
 from fedskew.advisor.situation import Situation
@@ -42,6 +45,22 @@ NEAR = 0.1
 """Likeness from which a setting is called a neighbour."""
 MARGIN = 0.5
 """Points that matter in practice; the same as in validation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What the estimator is free in; chosen by leave-one-data-set-out regret, see ``bench/regret.py --tune``.
+
+    ``published``: weight of a published row beside our own. ``pseudo``: data sets that a prior mean counts.
+    ``width``: multiplies every width of the likeness.
+    """
+
+    published: float = 0.25
+    pseudo: float = 1.0
+    width: float = 1.0
+
+
+CHOSEN = Constants()
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +119,7 @@ class Difference:
     row: EvidenceRow
     points: float
     trust: float
+    place: Place
 
 
 @cache
@@ -118,37 +138,48 @@ def differences(rows: tuple[EvidenceRow, ...]) -> Mapping[str, tuple[Difference,
             points = max(row.mean, floor) - max(base.mean, floor)
             trust = min(row.trust, base.trust)
             if trust > 0:
-                found[name].append(Difference(row, float(np.clip(points, -CAP, CAP)), trust))
+                found[name].append(Difference(row, float(np.clip(points, -CAP, CAP)), trust, place_of(row)))
     return {name: tuple(items) for name, items in found.items()}
 
 
-def _by_dataset(items: Iterable[tuple[Difference, float]]) -> tuple[list[float], list[float]]:
+def _by_dataset(
+    items: tuple[Difference, ...], weights: list[float], ceilings: list[float]
+) -> tuple[list[float], list[float]]:
     """Weighted mean and capped weight of each data set (step 3)."""
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for item, weight in items:
-        pair = sums[item.row.dataset]
-        pair[0] += weight * item.points
-        pair[1] += weight
-    kept = [pair for pair in sums.values() if pair[1] > 0]
-    return [total / weight for total, weight in kept], [min(weight, MOST) for _, weight in kept]
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for item, weight, ceiling in zip(items, weights, ceilings, strict=True):
+        one = sums[item.row.dataset]
+        one[0] += weight * item.points
+        one[1] += weight
+        one[2] = max(one[2], ceiling)
+    kept = [one for one in sums.values() if one[1] > 0]
+    return [total / weight for total, weight, _ in kept], [min(weight, MOST * top) for _, weight, top in kept]
 
 
-def _gain(items: tuple[Difference, ...], weights: list[float]) -> Gain:
+def _ceilings(items: tuple[Difference, ...], published: float) -> list[float]:
+    """What a row weighs at most: less for a published one, where there are rows of our own on the algorithm."""
+    own = [item.row.source not in CITATION for item in items]
+    return [1.0 if mine or not any(own) else published for mine in own]
+
+
+def _gain(items: tuple[Difference, ...], alike: list[float], constants: Constants) -> Gain:
     """Partial pooling (step 4)."""
     from scipy.special import stdtrit
 
-    means, trusts = _by_dataset((item, item.trust) for item in items)
-    overall = sum(m * w for m, w in zip(means, trusts, strict=True)) / (sum(trusts) + 1)
-    means, near = _by_dataset(zip(items, weights, strict=True))
+    pseudo, tops = constants.pseudo, _ceilings(items, constants.published)
+    trust = [item.trust * top for item, top in zip(items, tops, strict=True)]
+    means, trusts = _by_dataset(items, trust, tops)
+    overall = sum(m * w for m, w in zip(means, trusts, strict=True)) / (sum(trusts) + pseudo)
+    means, near = _by_dataset(items, [t * like for t, like in zip(trust, alike, strict=True)], tops)
     total = sum(near)
-    mean = (sum(m * w for m, w in zip(means, near, strict=True)) + overall) / (total + 1)
+    mean = (sum(m * w for m, w in zip(means, near, strict=True)) + pseudo * overall) / (total + pseudo)
     spread = (sum(w * (m - mean) ** 2 for m, w in zip(means, near, strict=True)) + PRIOR_SD**2) / (total + 1)
     effective = total**2 / sum(w * w for w in near) if total else 0.0
-    half = float(stdtrit(PRIOR_DF + effective, 0.975)) * math.sqrt(spread * (1 + 1 / (total + 1)))
+    half = float(stdtrit(PRIOR_DF + effective, 0.975)) * math.sqrt(spread * (1 + 1 / (total + pseudo)))
     return Gain(mean=round(mean, 2), lower=round(mean - half, 2), upper=round(mean + half, 2))
 
 
-def opinions(place: Place, rows: tuple[EvidenceRow, ...]) -> tuple[Opinion, ...]:
+def opinions(place: Place, rows: tuple[EvidenceRow, ...], constants: Constants = CHOSEN) -> tuple[Opinion, ...]:
     """What the evidence expects of each algorithm at a place, best first; FedAvg itself is 0 by definition.
 
     Algorithms without neighbours on two data sets stand last, whatever their mean.
@@ -157,17 +188,19 @@ def opinions(place: Place, rows: tuple[EvidenceRow, ...]) -> tuple[Opinion, ...]
     ----------
     place : the user's setting
     rows : the evidence base
+    constants : of the estimator
     """
     zero = Gain(mean=0.0, lower=0.0, upper=0.0)
     found = [Opinion(algorithm="fedavg", expected_gain=zero, settings=0, datasets=0)]
     for name, items in differences(rows).items():
-        alike = [likeness(place, place_of(item.row)) for item in items]
-        weights = [item.trust * like for item, like in zip(items, alike, strict=True)]
+        alike = [likeness(place, item.place, constants.width) for item in items]
+        tops = _ceilings(items, constants.published)
+        weights = [item.trust * like * top for item, like, top in zip(items, alike, tops, strict=True)]
         order = sorted(range(len(items)), key=lambda i: (-weights[i], items[i].row.source, items[i].row.dataset))
         near = [i for i in order if alike[i] >= NEAR]
         nearest = tuple(_neighbour(items[i], alike[i]) for i in near[:3])
         datasets = len({items[i].row.dataset for i in near})
-        gain = _gain(items, weights)
+        gain = _gain(items, alike, constants)
         found.append(
             Opinion(algorithm=name, expected_gain=gain, settings=len(near), datasets=datasets, nearest=nearest)
         )

@@ -33,10 +33,14 @@ def bin_numbers(value: NDArray[np.float32], bits: int) -> NDArray[np.int32]:
     [-97, 0, 97, 97, 98, 99]
     """
     plain = np.ascontiguousarray(value).view(np.int32)
-    size = (plain & 0x7FFFFFFF) >> (MOST_BITS - bits)
+    size = np.asarray(plain & 0x7FFFFFFF)
+    size >>= MOST_BITS - bits
     size -= (ZERO << bits) - 1
     np.maximum(size, 0, out=size)
-    return np.asarray(np.where(plain < 0, -size, size))
+    sign = plain >> 31  # 0, or -1 where negative
+    size ^= sign  # with the next line -size where negative, many times faster than a choice value by value
+    size -= sign
+    return size
 
 
 def bin_places(numbers: NDArray[np.int64], bits: int) -> Vector:

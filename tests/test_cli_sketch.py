@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -95,6 +96,36 @@ def test_epsilon_needs_a_plan_and_is_spent_once(folder, tmp_path):
     assert out.read_bytes() == first
     assert run(*asked, "--plan", plan, "--spend-again").exception is None
     assert out.read_bytes() != first
+
+
+def test_a_shared_key_finds_the_rows_that_two_silos_hold(tmp_path):
+    rng = np.random.default_rng(0)
+    values, key, plan = rng.standard_normal((700, 2)).round(3), tmp_path / "rows.key", tmp_path / "plan.json"
+    lines = [f"{a},{b},{'yes' if a > b else 'no'}" for a, b in values.tolist()]
+    north, south = (tmp_path / f"{name}.csv" for name in ("north", "south"))
+    for path, part in ((north, lines[:400]), (south, lines[300:])):
+        path.write_text("\n".join(["a,b,sick", *part]) + "\n", encoding="utf-8")
+    key.write_text("8c4e0a5d1f7b4b6e9a3d\n", encoding="utf-8")
+    for name in ("north", "south"):
+        run("sketch", tmp_path / f"{name}.csv", "--label", "sick", "--out", tmp_path / f"{name}.1")
+    assert run("plan", tmp_path / "north.1", tmp_path / "south.1", "--out", plan).exception is None
+    asked = ("sketch", north, "--label", "sick", "--out", tmp_path / "north.2", "--hash-key", key)
+    assert "--hash-key needs --plan" in str(run(*asked).exception)
+    for option in (("--min-count", 5), ("--epsilon", 1)):
+        assert "do not go together" in str(run(*asked, "--plan", plan, *option).exception)
+    for name in ("north", "south"):
+        out = tmp_path / f"{name}.2"
+        done = run(
+            "sketch", tmp_path / f"{name}.csv", "--label", "sick", "--out", out, "--hash-key", key, "--plan", plan
+        )
+        assert done.exception is None
+        assert key.read_bytes().strip() not in out.read_bytes()
+    sums = json.loads(run("profile", tmp_path / "north.2", tmp_path / "south.2", "--json", "-").stdout)
+    (found,) = [finding for finding in sums["hygiene"] if finding["code"] == "duplicate_rows"]
+    rows = json.loads(run("profile", north, south, "--label", "sick", "--json", "-").stdout)
+    (wanted,) = [finding for finding in rows["hygiene"] if finding["code"] == "duplicate_rows"]
+    assert found == wanted
+    assert found["count"] == 100
 
 
 def test_mistakes_are_told_in_one_line(folder, tmp_path):

@@ -25,7 +25,7 @@ class SharedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Silo:
-    """Known hashes (ascending) and their rows; ``share`` of all hashes that they are; pairs of equal rows up to each."""
+    """Known hashes, ascending, how many rows have each, and what ``share`` of all hashes they are."""
 
     place: int
     rows: int
@@ -49,7 +49,7 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int]:
 
     Returns
     -------
-    (pairs of silos beyond the bound, hashes that two silos and more hold)
+    (pairs of silos beyond the bound, all rows with a known hash that also stand in another silo)
     """
     silos = [
         _Silo(place, one.rows, *known(one.minima, one.rows))
@@ -63,12 +63,12 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int]:
         np.concatenate([silo.hashes for silo in silos]), return_inverse=True, return_counts=True
     )
     twice = holders[group] > 1
-    equal = int((holders > 1).sum())
+    rows = np.concatenate([silo.counts for silo in silos])[twice].astype(np.float64)
+    equal = int(rows.sum())
     if not equal or float((holders.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
         return [], equal
     from scipy.sparse import csr_array, triu
 
-    rows = np.concatenate([silo.counts for silo in silos])[twice].astype(np.float64)
     table = csr_array((rows, (group[twice], holder[twice])), shape=(len(hashes), len(silos)))
     pairs = triu(table.T @ table, k=1).tocoo()
     chances = np.array([silo.share * silo.rows * (silo.rows - 1) / 2 for silo in silos])
@@ -119,5 +119,5 @@ def copies_found(sketches: tuple[Sketch, ...]) -> Iterator[Finding]:
         severity: Severity = "strong" if share >= 0.05 else "mild"
         yield Finding(code="duplicate_rows", severity=severity, text=text, parties=who, count=rows)
     elif equal:
-        text = f"{equal} row hashes are in two silos and more, no more than coarse columns give by themselves"
+        text = f"{equal} rows also stand in another silo, no more than coarse columns give by themselves"
         yield Finding(code="duplicate_rows", severity="none", text=text, count=equal)

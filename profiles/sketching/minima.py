@@ -72,13 +72,13 @@ class RowKey:
         """
         plain = np.ascontiguousarray(features, "<f4") + np.float32(0)  # -0.0 + 0.0 is 0.0
         plain[np.isnan(plain)] = np.nan  # one bit pattern for all missing values
-        begun = {int(code): blake2b(class_names[code].encode(), key=self.key, digest_size=8) for code in set(labels)}
-        rows = plain.view(np.uint8).reshape(len(plain), -1)
-        out = bytearray()
-        for code, row in zip(labels.tolist(), rows, strict=True):
+        begun = {
+            int(code): blake2b(class_names[code].encode() + b"\0", key=self.key, digest_size=8) for code in set(labels)
+        }
+        data, width, out = memoryview(plain.tobytes()), 4 * plain.shape[1], bytearray()
+        for at, code in enumerate(labels.tolist()):
             one = begun[code].copy()
-            one.update(b"\0")
-            one.update(row)
+            one.update(data[at * width : (at + 1) * width])
             out += one.digest()
         return np.frombuffer(bytes(out), "<u8") >> np.uint64(1)
 

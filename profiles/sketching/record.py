@@ -145,8 +145,8 @@ def merge(one: Sketch, other: Sketch) -> Sketch:
     Raises
     ------
     FedskewError
-        They are of different parties, follow different plans, or carry noise: what was noised is final; or their rows are hashed
-        with different keys, or only those of one.
+        They are of different parties, follow different plans, hash rows with different keys, or carry noise: what was
+        noised is final.
 
     Examples
     --------

@@ -42,12 +42,17 @@ def test_shares_of_parties_and_classes_by_hand() -> None:
     assert found["one_class_parties"] == pytest.approx(1 / 4)
     assert found["empty_parties"] == pytest.approx(2 / 6)
     assert found["majority_share"] == pytest.approx(9 / 14)
+    assert measure_all(np.array([[1, 1], [1, 1], [1, 0]]))["one_class_parties"] == pytest.approx(1 / 3)
 
 
 def test_the_distance_to_the_pool_by_hand() -> None:
     """Pool (6, 4) / 10; mixes (3, 1) / 4, (1, 3) / 4 and (1, 0) are 0.15, 0.35 and 0.4 away, with 4, 4 and 2 rows."""
     found = measure_all(np.array([[3, 1], [1, 3], [0, 0], [2, 0]]))
     assert found["total_variation"] == pytest.approx((4 * 0.15 + 4 * 0.35 + 2 * 0.4) / 10)
+
+
+def test_three_rows_are_enough_for_an_association() -> None:
+    assert measure_all(np.array([[1, 0], [0, 2]]))["cramers_v"] == pytest.approx(1.0)  # (1 - 1/2) / (2 - 1/2 - 1)
 
 
 def test_a_class_or_party_without_rows_changes_no_association() -> None:

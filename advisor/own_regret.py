@@ -1,4 +1,4 @@
-"""How good advice is on our own study: regret of the tree, of constants, of the second opinion, and of short validation.
+"""How good advice is on our own study: regret of tree, constants, second opinion, and of short validation.
 
 Regret of a choice: best score of the setting at the end of all rounds minus the choice's, in points. Whatever learns,
 learns without the data set it is judged on. FedBN is left out: without BatchNorm in the model it is FedAvg.
@@ -77,7 +77,7 @@ def best_constant_without(table: Sequence[Results]) -> Choice:
 
     def choose(results: Results, metric: str) -> str:
         rest = [one for one in table if first(one).dataset != first(results).dataset]
-        return best_constant([one for one in rest or table], metric, results)
+        return best_constant(rest or list(table), metric, results)
 
     return choose
 
@@ -112,8 +112,17 @@ def opinion_choice(table: Sequence[Results], basis: str | None = None, constants
         key = (basis or metric, first(results).dataset)
         if key not in known:
             known[key] = opinion_rows(table, key[0], frozenset({key[1]}))
-        place = place_of(first(results).evidence())
-        return next(one.algorithm for one in opinions(place, known[key], constants) if one.algorithm in results)
+        return opinion_of(known[key], constants)(results)
+
+    return choose
+
+
+def opinion_of(rows: tuple[EvidenceRow, ...], constants: Constants = CHOSEN) -> Callable[[Results], str]:
+    """The first choice of the second opinion among a setting's candidates, from some rows."""
+
+    def choose(results: Results) -> str:
+        found = opinions(place_of(first(results).evidence()), rows, constants)
+        return next(one.algorithm for one in found if one.algorithm in results)
 
     return choose
 
@@ -204,13 +213,8 @@ def tuned(table: Sequence[Results], grid: Sequence[Constants], metric: str) -> t
 
     def losses(constants: Constants, judged: str, without: frozenset[str]) -> list[float]:
         rows = opinion_rows(table, metric, without | {judged})
-        found = []
-        for one in (each for each in table if first(each).dataset == judged):
-            best = next(
-                o.algorithm for o in opinions(place_of(first(one).evidence()), rows, constants) if o.algorithm in one
-            )
-            found.append(regret(one, best, metric))
-        return found
+        judge = opinion_of(rows, constants)
+        return [regret(one, judge(one), metric) for one in table if first(one).dataset == judged]
 
     plain = {(c, name): losses(c, name, frozenset()) for c in grid for name in names}
     chosen = min(grid, key=lambda c: fmean(v for name in names for v in plain[c, name]))

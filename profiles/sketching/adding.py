@@ -12,10 +12,11 @@ from fedskew.profiles.columns import DATE, numbers, texts
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import Options
+from fedskew.profiles.sketching.batches import ROWS
 from fedskew.profiles.sketching.making import feature_sums
 from fedskew.profiles.sketching.minima import LeastHashes, RowKey
 from fedskew.profiles.sketching.plan import Plan
-from fedskew.profiles.sketching.tallies import Budget, NumericTally, TextTally
+from fedskew.profiles.sketching.tallies import Budget, Groups, NumericTally, TextTally
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,61 +73,83 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
     """Add one batch."""
     import polars as pl
 
-    label = plain(frame.get_column(wanted.label), "label", str(path)).cast(pl.String)
+    label = plain(frame.get_column(wanted.label), "label", str(path))
     party = pl.Series("party", [wanted.party_name]).new_from_index(0, frame.height)
     if wanted.party is not None:
-        party = plain(frame.get_column(wanted.party), "party", str(path)).cast(pl.String)
+        party = plain(frame.get_column(wanted.party), "party", str(path))
     kept = label.is_not_null() & party.is_not_null()
     if not kept.all():
         scan.homeless += int(party.is_null().sum())
-        for name in party.filter(label.is_null()).drop_nulls().to_list():
+        for name in party.filter(label.is_null()).drop_nulls().cast(pl.String).to_list():
             scan.unlabelled[name] = scan.unlabelled.get(name, 0) + 1
         frame, label, party = frame.filter(kept), label.filter(kept), party.filter(kept)
-    for name in party.unique().to_list() if wanted.party is not None else [wanted.party_name]:
+    for name in party.unique().cast(pl.String).to_list() if wanted.party is not None else [wanted.party_name]:
         scan.unlabelled.setdefault(name, 0)
     if not frame.height:
         return
     cell = _cell_codes(path, party, label, scan)
-    narrow = np.int16 if len(scan.cells) < 2**15 else np.int32  # radix sort is fast for short integers
-    order = np.argsort(cell.astype(narrow), kind="stable")
-    codes, starts = np.unique(cell[order], return_index=True)
-    for code, count in zip(codes.tolist(), np.diff(starts, append=len(cell)).tolist(), strict=True):
+    groups = Groups(cell)
+    for code, count in zip(groups.codes.tolist(), groups.lengths.tolist(), strict=True):
         scan.rows[code] += count
     matrix: list[NDArray[np.float32]] = []
     for name in scan.columns:
-        _add_column(name, frame.get_column(name), scan, (cell, codes, starts, order), matrix)
+        _add_column(name, frame.get_column(name), scan, (cell, groups), matrix)
     if scan.plan is not None:
         full = _with_absent(scan.plan, scan.columns, np.column_stack(matrix))
-        _add_kernel(scan, scan.plan, full, codes, starts, order)
+        _add_kernel(scan, scan.plan, full, groups)
         if scan.key is not None:
             _add_hashes(scan, scan.plan, full, cell, scan.key)
 
 
 def _cell_codes(path: Path, party: "pl.Series", label: "pl.Series", scan: Scan) -> NDArray[np.int64]:
     """The number of each row's cell; new cells get the next ones."""
-    import polars as pl
-
-    pairs = pl.DataFrame({"party": party, "label": label})
-    found = pairs.unique(maintain_order=True)
-    for pair in found.rows():
-        if pair not in scan.cells:
-            scan.cells[pair] = len(scan.cells)
+    (whose, parties), (which, labels) = _coded(party), _coded(label)
+    pair = whose * len(labels) + which
+    if len(parties) * len(labels) <= ROWS:
+        found = np.flatnonzero(np.bincount(pair, minlength=len(parties) * len(labels)))
+    else:
+        found, pair = np.unique(pair, return_inverse=True)
+    names = [(parties[code // len(labels)], labels[code % len(labels)]) for code in found.tolist()]
+    for one in names:
+        if one not in scan.cells:
+            scan.cells[one] = len(scan.cells)
             scan.rows.append(0)
     if len({name for _, name in scan.cells}) > CAP or len(scan.cells) > CAP * 10:
         raise FedskewError(f"{path}: the label or the party looks like an id ({len(scan.cells)} combinations)")
-    found = found.with_columns(code=pl.Series([scan.cells[pair] for pair in found.rows()], dtype=pl.Int64))
-    joined = pairs.join(found, on=["party", "label"], how="left", maintain_order="left")
-    return joined.get_column("code").to_numpy()
+    numbers_of = np.array([scan.cells[one] for one in names], np.int64)
+    if len(parties) * len(labels) <= ROWS:
+        lookup = np.zeros(len(parties) * len(labels), np.int64)
+        lookup[found] = numbers_of
+        return np.asarray(lookup[pair])
+    return np.asarray(numbers_of[pair])
+
+
+def _coded(values: "pl.Series") -> tuple[NDArray[np.int64], list[str]]:
+    """Codes of values, none of them missing, and their names: of whole numbers without writing each as text."""
+    import polars as pl
+
+    if values.dtype.is_integer():
+        least, most = int(values.min()), int(values.max())  # type: ignore[arg-type]
+        if most - least < ROWS:
+            number = values.cast(pl.Int64).to_numpy() - least
+            used = np.flatnonzero(np.bincount(number))
+            lookup = np.zeros(most - least + 1, np.int64)
+            lookup[used] = np.arange(len(used))
+            return np.asarray(lookup[number]), [str(least + place) for place in used.tolist()]
+    text = values.cast(pl.String)
+    names = text.unique(maintain_order=True)
+    places = pl.Series(range(len(names)), dtype=pl.Int64)
+    return text.replace_strict(names, places, return_dtype=pl.Int64).to_numpy(), names.to_list()
 
 
 def _add_column(
     name: str,
     series: "pl.Series",
     scan: Scan,
-    groups: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    rows: tuple[NDArray[np.int64], Groups],
     matrix: list[NDArray[np.float32]],
 ) -> None:
-    cell, codes, starts, order = groups
+    cell, groups = rows
     planned = None if scan.plan is None else next(c for c in scan.plan.columns if c.name == name)
     if name in scan.odd:
         return
@@ -142,10 +165,12 @@ def _add_column(
             raise TextFoundError(name)
     if value is not None:
         with np.errstate(over="ignore"):
-            narrow = value.astype(np.float32)
-        narrow[~np.isfinite(narrow)] = np.nan
-        scan.numeric.setdefault(name, NumericTally(scan.budget)).add(narrow, codes, starts, order)
-        matrix.append(narrow)
+            narrow = value.astype(np.float32, copy=False)
+        if np.isinf(narrow).any():
+            narrow = np.where(np.isinf(narrow), np.float32(np.nan), narrow)
+        scan.numeric.setdefault(name, NumericTally(scan.budget)).add(narrow, groups)
+        if scan.plan is not None:
+            matrix.append(narrow)
         return
     scan.numeric.pop(name, None)
     hits = _add_text(name, series, scan, cell)
@@ -190,14 +215,12 @@ def _add_kernel(
     scan: Scan,
     plan: Plan,
     full: NDArray[np.float32],
-    codes: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    order: NDArray[np.int64],
+    groups: Groups,
 ) -> None:
     """Add the random features of the rows that enter."""
     by, pairs = plan.projection(), list(scan.cells)
     place = {name: code for code, name in enumerate(plan.class_names)}
-    for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
+    for code, rows in zip(groups.codes.tolist(), np.split(groups.order, groups.starts[1:]), strict=True):
         party, label = pairs[code]
         if label not in place:
             raise FedskewError(f"party {party!r} has a class that the plan has not: {label!r}; make the plan anew")

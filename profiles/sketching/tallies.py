@@ -1,7 +1,6 @@
 """What a scan adds up, batch by batch, for every cell (a party's rows of one class): moments, bins, categories."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,25 @@ class Budget:
             )
 
 
+class Groups:
+    """The rows of a batch by cell, and room for one column's values, which would else be asked for again and again.
+
+    ``codes`` of the cells in the batch begin at ``starts`` of ``order``; ``cell`` and ``group`` hold for each row in
+    that order its cell, and the place of its cell among ``codes``.
+    """
+
+    def __init__(self, cell: NDArray[np.int64]) -> None:
+        narrow = np.int16 if not len(cell) or int(cell.max()) < 2**15 else np.int32  # radix sort is fast for int16
+        self.order: NDArray[np.int64] = np.argsort(cell.astype(narrow), kind="stable")
+        self.cell = cell[self.order]
+        self.codes, self.starts = np.unique(self.cell, return_index=True)
+        self.lengths = np.diff(self.starts, append=len(cell))
+        self.group = np.repeat(np.arange(len(self.codes)), self.lengths)
+        self.value = np.empty(len(cell), np.float32)
+        self.wide, self.square = np.empty(len(cell)), np.empty(len(cell))
+        self.flat = np.empty(len(cell), np.int64)
+
+
 class NumericTally:
     """Moments and histogram of one numeric column, by cell."""
 
@@ -48,33 +66,31 @@ class NumericTally:
         self.last = -np.inf
         self.first = np.nan
 
-    def add(self, value: NDArray[np.float32], codes: NDArray[np.int64], starts: NDArray[np.int64], order: Any) -> None:
-        """Add a batch: ``value`` in the order of the rows; ``order`` groups them by cell ``codes`` at ``starts``."""
+    def add(self, value: NDArray[np.float32], groups: Groups) -> None:
+        """Add a batch: ``value`` in the order of the rows, NaN where missing."""
         self._follow(value)
-        value = value[order]
+        codes, starts, wide, square = groups.codes, groups.starts, groups.wide, groups.square
+        value = np.take(value, groups.order, out=groups.value, mode="clip")
+        np.copyto(wide, value)
         seen = np.isfinite(value)
-        lengths = np.diff(starts, append=len(value))
         blank = not seen.all()
-        wide = np.where(seen, value, np.float32(0)).astype(np.float64) if blank else value.astype(np.float64)
-        count = np.add.reduceat(seen, starts, dtype=np.int64) if blank else lengths
-        mean = np.add.reduceat(wide, starts) / np.maximum(count, 1)
-        wide -= np.repeat(mean, lengths)
+        count = np.diff(starts, append=len(value))
         if blank:
             wide[~seen] = 0.0
-        square = wide * wide
-        part = np.stack(
-            [
-                count.astype(np.float64),
-                mean,
-                np.add.reduceat(square, starts),
-                np.add.reduceat(np.multiply(wide, square, out=wide), starts),
-                np.add.reduceat(np.multiply(square, square, out=square), starts),
-            ]
-        )
+            count = np.add.reduceat(seen, starts, dtype=np.int64)
+        mean = np.add.reduceat(wide, starts) / np.maximum(count, 1)
+        wide -= np.take(mean, groups.group, out=square, mode="clip")
+        if blank:
+            wide[~seen] = 0.0
+        sums = [count.astype(np.float64), mean]
+        for one, other, out in ((wide, wide, square), (wide, square, wide), (square, square, square)):
+            sums.append(np.add.reduceat(np.multiply(one, other, out=out), starts))
         self._grow(int(codes.max()) + 1)
-        self.moments[:, codes] = merged(self.moments[:, codes], part)
-        cell = np.repeat(codes, lengths)
-        self._count(value[seen] if blank else value, cell[seen] if blank else cell)
+        self.moments[:, codes] = merged(self.moments[:, codes], np.stack(sums))
+        if blank:
+            self._count(value[seen], groups.cell[seen], groups.flat[: int(count.sum())])
+        else:
+            self._count(value, groups.cell, groups.flat)
 
     def _follow(self, value: NDArray[np.float32]) -> None:
         """Watch whether the values are 0 and 1 only, and whether they number the rows."""
@@ -107,7 +123,8 @@ class NumericTally:
             wider[: len(self.table), at : at + self.table.shape[1]] = self.table
         self.table, self.low = wider, low
 
-    def _count(self, value: NDArray[np.float32], cell: NDArray[np.int64]) -> None:
+    def _count(self, value: NDArray[np.float32], cell: NDArray[np.int64], flat: NDArray[np.int64]) -> None:
+        """Count values in the bins of their cells; ``flat`` is room for as many places."""
         if not len(value):
             return
         least, largest = float(value.min()), float(value.max())
@@ -125,7 +142,7 @@ class NumericTally:
             self.bits, self.low = bits, ends[0]
             self._resize(len(self.table), ends[0], ends[1] - ends[0] + 1)
         numbers = bin_numbers(value, bits)
-        flat = cell * self.table.shape[1]
+        np.multiply(cell, self.table.shape[1], out=flat)
         flat += numbers
         flat -= self.low
         np.add.at(self.table.reshape(-1), flat, np.uint32(1))
@@ -146,10 +163,14 @@ class NumericTally:
 
     def cells(self) -> dict[int, NumericCell]:
         """The sums of each cell that holds a value."""
-        row, place = np.nonzero(self.table)
-        counts = self.table[row, place].tolist()
-        bins = (place + self.low).tolist()
-        edges = np.searchsorted(row, np.arange(len(self.table) + 1)).tolist()
+        width = self.table.shape[1]
+        used = np.flatnonzero(self.table.reshape(-1) != 0)
+        counts = self.table.reshape(-1)[used].tolist()
+        # one integer object a bin, not one a cell and bin: there may be millions of cells
+        names = np.array(range(self.low, self.low + width), dtype=object)
+        edges = np.searchsorted(used, width * np.arange(len(self.table) + 1)).tolist()
+        used %= max(width, 1)
+        bins = names[used].tolist()
         found = {}
         for code, (n, mean, m2, m3, m4) in enumerate(self.moments.T.tolist()):
             if n:

@@ -1,6 +1,7 @@
 """The evidence base and its schema."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from fedskew.advisor.evidence import (
     EvidenceRow,
     format_evidence,
     parse_evidence,
+    published,
     read_evidence,
     shipped,
 )
@@ -44,7 +46,7 @@ def broken(column: str, value: str) -> str:
 
 
 def test_every_published_row_is_there() -> None:
-    counted = Counter(row.source for row in shipped())
+    counted = Counter(row.source for row in published())
     external = sum(n for source, n in counted.items() if not source.startswith("niid_bench"))
     assert (counted["niid_bench"], counted["niid_bench_mixed"], counted["niid_bench_leaderboard"], external) == (
         176,
@@ -58,27 +60,41 @@ def test_text_of_the_evidence_reads_back_unchanged() -> None:
     assert parse_evidence(format_evidence(shipped())) == shipped()
 
 
-def test_every_shipped_source_has_a_work_to_cite() -> None:
-    assert {row.source for row in shipped()} <= set(CITATION)
+def test_shipped_evidence_is_the_published_one_and_our_own_study() -> None:
+    assert shipped()[: len(published())] == published()
+    assert {row.source for row in shipped()[len(published()) :]} <= {"fedskew_study"}
+    assert "fedbn" not in {row.algorithm for row in shipped() if row.source == "fedskew_study"}
+
+
+def test_mechanism_columns_are_written_where_stated_and_read_back() -> None:
+    stated = replace(ROW, algorithm="fedavg", step_ratio=6.0, weight_sum=2.25)
+    assert parse_evidence(format_evidence([ROW, stated])) == (ROW, stated)
+    assert "step_ratio" not in format_evidence([ROW]).splitlines()[1]
+
+
+def test_every_published_source_has_a_work_to_cite() -> None:
+    assert {row.source for row in published()} <= set(CITATION)
     assert set(CITATION.values()) <= set(CITATIONS)
 
 
 def test_contested_rows_stay_and_weigh_less() -> None:
-    contested = [row for row in shipped() if row.contested]
+    contested = [row for row in published() if row.contested]
     assert len(contested) > 200
     assert max(row.trust for row in contested) <= 0.8
-    wrong_sign = [row for row in shipped() if row.source == "flbenchmark" and row.algorithm == "scaffold"]
+    wrong_sign = [row for row in published() if row.source == "flbenchmark" and row.algorithm == "scaffold"]
     assert len(wrong_sign) == 47
     assert all(row.trust == 0 for row in wrong_sign)
     sampled = [
-        r for r in shipped() if r.source == "niid_bench_leaderboard" and r.algorithm == "scaffold" and r.parties == 100
+        r
+        for r in published()
+        if r.source == "niid_bench_leaderboard" and r.algorithm == "scaffold" and r.parties == 100
     ]
     assert len(sampled) == 3
     assert all(row.mean == 10 and row.contested and row.trust < 0.1 for row in sampled)
 
 
 def test_constant_predictors_are_known_as_failures() -> None:
-    failed = {(r.dataset, r.skew, r.param, r.algorithm) for r in shipped() if r.source == "niid_bench" and r.failed}
+    failed = {(r.dataset, r.skew, r.param, r.algorithm) for r in published() if r.source == "niid_bench" and r.failed}
     assert ("SVHN", "label_count", "k=1", "fedprox") in failed  # 19.6 is the share of the digit 1
     assert ("adult", "label_count", "k=1", "fedprox") in failed  # 76.4, the majority
     assert ("adult", "label_count", "k=1", "fedavg") not in failed

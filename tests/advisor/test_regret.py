@@ -8,7 +8,7 @@ from statistics import fmean, median
 import pytest
 
 from fedskew.advisor import regret
-from fedskew.advisor.evidence import shipped
+from fedskew.advisor.evidence import published
 from fedskew.advisor.regret import Policy, Results
 
 EXPECTED: list[tuple[str, Policy, float, float, int, int]] = [
@@ -28,7 +28,7 @@ EXPECTED: list[tuple[str, Policy, float, float, int, int]] = [
 
 @pytest.fixture(scope="module")
 def table() -> tuple[Results, ...]:
-    return regret.settings(shipped(), "niid_bench")
+    return regret.settings(published(), "niid_bench")
 
 
 @pytest.mark.parametrize(("name", "policy", "mean", "worst", "near", "far"), EXPECTED)
@@ -66,7 +66,7 @@ def test_no_learnt_rule_beats_always_fedprox_on_unseen_data_sets(table: tuple[Re
 
     assert mean(regret.same_shape_without(table)) == pytest.approx(1.26, abs=0.005)
     assert mean(regret.constant_without(table)) == pytest.approx(0.73, abs=0.005)
-    opinion = mean(regret.opinion_without(shipped()))
+    opinion = mean(regret.opinion_without(published()))
     assert opinion == pytest.approx(1.44, abs=0.005)  # what docs/recommendation.md and bench/tree_regret.py print
     assert opinion > mean(regret.always("fedprox"))
 
@@ -77,7 +77,7 @@ def test_medians_are_as_counted(table: tuple[Results, ...]) -> None:
 
 
 def test_second_table_gives_its_figures() -> None:
-    flower = regret.settings(shipped(), "flower_niid_bench")
+    flower = regret.settings(published(), "flower_niid_bench")
     assert len(flower) == 12
     for policy, expected in ((regret.tree_named, 4.53), (regret.by_hindsight(min), 0.10), (regret.tree_remark, 0.32)):
         assert fmean(regret.regret(one, policy(one)) for one in flower) == pytest.approx(expected, abs=0.006)
@@ -85,23 +85,23 @@ def test_second_table_gives_its_figures() -> None:
 
 def test_opinion_never_sees_the_data_set_it_is_judged_on(table: tuple[Results, ...]) -> None:
     cifar = next(one for one in table if one["fedavg"].dataset == "CIFAR-10")
-    without = tuple(row for row in shipped() if row.dataset != "CIFAR-10")
-    assert regret.opinion_without(shipped())(cifar) == regret.opinion_without(without)(cifar)
+    without = tuple(row for row in published() if row.dataset != "CIFAR-10")
+    assert regret.opinion_without(published())(cifar) == regret.opinion_without(without)(cifar)
 
 
 def test_shipped_rows_are_the_published_table(paper_file: Callable[[str], Path]) -> None:
     with paper_file("accuracy.csv").open(encoding="utf-8") as file:
-        published = sorted(
+        table = sorted(
             (r["dataset"], r["algorithm"].lower(), float(r["mean"]), float(r["std"])) for r in csv.DictReader(file)
         )
-    ours = sorted((r.dataset, r.algorithm, r.mean, r.std or 0.0) for r in shipped() if r.source == "niid_bench")
-    assert ours == published
+    ours = sorted((r.dataset, r.algorithm, r.mean, r.std or 0.0) for r in published() if r.source == "niid_bench")
+    assert ours == table
 
 
 def test_shipped_external_rows_are_the_published_ones(paper_file: Callable[[str], Path]) -> None:
     with paper_file("external.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     unit = {"flamby": 100.0}
-    published = sorted(round(float(r["mean"]) * unit.get(r["source"], 1.0), 3) for r in rows)
-    ours = sorted(round(r.mean, 3) for r in shipped() if not r.source.startswith("niid_bench"))
-    assert ours == published
+    table = sorted(round(float(r["mean"]) * unit.get(r["source"], 1.0), 3) for r in rows)
+    ours = sorted(round(r.mean, 3) for r in published() if not r.source.startswith("niid_bench"))
+    assert ours == table

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fedskew.advisor.evidence import EvidenceRow, shipped
+from fedskew.advisor.evidence import EvidenceRow, published
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
-from fedskew.advisor.second_opinion import CAP, PRIOR_SD, Opinion, differences, opinions, second_opinion
+from fedskew.advisor.second_opinion import CAP, PRIOR_SD, Constants, Opinion, differences, opinions, second_opinion
 from fedskew.advisor.situation import Situation
 from fedskew.profiles.records import Profile
 
@@ -53,7 +53,7 @@ def opinion_on(algorithm: str, rows: tuple[EvidenceRow, ...], place: Place = HER
 
 
 def test_likeness_is_symmetric_and_one_for_itself() -> None:
-    places = {place_of(r) for r in shipped()}
+    places = {place_of(r) for r in published()}
     for a in list(places)[:30]:
         for b in list(places)[:30]:
             assert likeness(a, b) == pytest.approx(likeness(b, a), rel=1e-12)
@@ -131,7 +131,7 @@ def test_one_collapse_is_capped() -> None:
 
 def test_published_collapse_under_quantity_skew_is_expected_again() -> None:
     place = Place(frozenset({"quantity"}), "tabular", 2, 10, 1.0, 0.0, 0.63, 0.0)
-    found = {opinion.algorithm: opinion.expected_gain.mean for opinion in opinions(place, shipped())}
+    found = {opinion.algorithm: opinion.expected_gain.mean for opinion in opinions(place, published())}
     assert found["fednova"] < -4
     assert found["scaffold"] < -4
     assert abs(found["fedprox"]) < 1
@@ -180,15 +180,46 @@ def test_constraints_bind_the_second_opinion_too(profile_of: Callable[..., Profi
 
 def test_place_of_a_situation_is_read_from_the_profile(profile_of: Callable[..., Profile]) -> None:
     place = place_of_situation(Situation(profile_of("label_dirichlet", modality="image"), "image", participation=0.5))
-    assert place == Place(frozenset({"label_dirichlet"}), "image", 10, 10, 0.5, 0.32, 0.0, 0.0)
+    assert place.weight_sum == pytest.approx(1.0)  # equal sizes, equal steps
+    known = replace(place, weight_sum=None)
+    assert known == Place(frozenset({"label_dirichlet"}), "image", 10, 10, 0.5, 0.32, 0.0, 0.0, 1.0)
+
+
+def test_steps_of_a_situation_follow_from_its_sizes(profile_of: Callable[..., Profile]) -> None:
+    counts = [[640, 0], [0, 64], [32, 32]]  # at B = 64: 10, 1 and 1 steps an epoch
+    profile = profile_of("quantity", counts=counts, classes=2, parties=3)
+    place = place_of_situation(Situation(profile, "tabular", local_epochs=1, batch_size=64))
+    p = [640 / 768, 64 / 768, 64 / 768]
+    a = [(10 - 0.9 * (1 - 0.9**10) / 0.1) / 0.1, 1.0, 1.0]  # FedNova's normaliser at momentum 0.9
+    expected = sum(q * b for q, b in zip(p, a, strict=True)) * sum(q / b for q, b in zip(p, a, strict=True))
+    assert place.step_ratio == 10
+    assert place.weight_sum == pytest.approx(expected)
+
+
+def test_steps_count_where_both_settings_state_them() -> None:
+    stated = replace(HERE, step_ratio=1.0, weight_sum=1.0)
+    assert likeness(HERE, stated) == 1
+    assert likeness(stated, replace(stated, step_ratio=10.0)) == pytest.approx(math.exp(-0.5 * (1 / 0.5) ** 2))
+    assert likeness(stated, replace(stated, weight_sum=10**0.3)) == pytest.approx(math.exp(-0.5))
+
+
+def test_published_rows_weigh_less_beside_our_own() -> None:
+    own, theirs = pairs("fedprox", {"A": 4.0}), pairs("fedprox", {"B": -4.0}, source="niid_bench")
+    quarter = Constants(published=0.25)
+    mean = (4.0 - 0.25 * 4.0) / (1.25 + 1)  # weights 1 and a quarter, pulled to 0 by one data set
+    expected = (4.0 - 0.25 * 4.0 + mean) / (1.25 + 1)
+    found = {o.algorithm: o.expected_gain.mean for o in opinions(HERE, own + theirs, quarter)}
+    assert found["fedprox"] == pytest.approx(expected, abs=0.005)
+    alone = {o.algorithm: o.expected_gain for o in opinions(HERE, theirs, quarter)}
+    assert alone["fedprox"] == {o.algorithm: o.expected_gain for o in opinions(HERE, theirs, Constants(1.0))}["fedprox"]
 
 
 def test_intervals_hold_most_fedprox_results_of_unseen_data_sets() -> None:
     inside = total = 0
-    for item in differences(shipped())["fedprox"]:
+    for item in differences(published())["fedprox"]:
         if item.row.source != "niid_bench" or not item.row.kinds:
             continue
-        rest = tuple(r for r in shipped() if r.dataset != item.row.dataset)
+        rest = tuple(r for r in published() if r.dataset != item.row.dataset)
         gain = opinion_on("fedprox", rest, place_of(item.row)).expected_gain
         inside += gain.lower <= item.points <= gain.upper
         total += 1

@@ -163,7 +163,7 @@ def test_a_table_without_a_usable_column_is_profiled() -> None:
 def test_a_value_that_overflows_when_scaled_counts_as_missing_without_a_warning() -> None:
     x = np.full((40, 1), 1e-5, np.float32)
     x[::2] = 2e-5
-    test = Holdout(np.float32([[3e38], [-3e38], [1e-5]]), np.zeros(3, np.int64))
+    test = Holdout(np.array([[3e38], [-3e38], [1e-5]], np.float32), np.zeros(3, np.int64))
     table = make_partition(x, np.arange(40) // 2 % 2, np.arange(40) % 4).with_test(test)
     ready = prepare(table)
     assert ready.test_x[:2].tolist() == [[0.0], [0.0]]

@@ -142,9 +142,64 @@ class OwnRow:
         return float(getattr(self, metric if share == 100 else f"{metric}_{share}"))
 
 
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What the second opinion is free in; as they stand here where there is no study to fit them to.
+
+    ``published``: weight of a published row beside our own. ``pseudo``: data sets that a prior mean counts. ``width``:
+    multiplies every width of the likeness. ``cap``: points at which a difference of our own ends.
+    """
+
+    published: float = 0.25
+    pseudo: float = 1.0
+    width: float = 1.0
+    cap: float = 20.0
+
+    def __str__(self) -> str:
+        return " ".join(f"{one.name}={getattr(self, one.name):g}" for one in fields(self))
+
+
+STATED = Constants()
+FIT = "# fit: "
 COLUMNS = tuple(column.name for column in fields(OwnRow))
 _TYPES: Mapping[str, Any] = {column.name: column.type for column in fields(OwnRow)}
 _SCORES = tuple(name for name in COLUMNS if name.startswith(("accuracy", "balanced", "majority")))
+
+
+def _text() -> str:
+    return files("fedskew.advisor").joinpath("own_evidence.csv").read_text("utf-8")
+
+
+@cache
+def fitted() -> Constants:
+    """The constants of the second opinion that ship with our study; read once."""
+    return parse_fit(_text(), "own_evidence.csv")
+
+
+def parse_fit(text: str, name: str) -> Constants:
+    """The constants in the head of the file; those stated in the code where there are none.
+
+    Raises
+    ------
+    FedskewError
+        The line is not of the form that :func:`format_own` writes.
+
+    Examples
+    --------
+    >>> print(parse_fit("# fit: published=0.5 pseudo=1 width=2 cap=20", "here"))
+    published=0.5 pseudo=1 width=2 cap=20
+    """
+    line = next((line for line in text.splitlines()[:4] if line.startswith(FIT)), None)
+    if line is None:
+        return STATED
+    try:
+        pairs = dict(pair.split("=") for pair in line[len(FIT) :].split())
+        found = Constants(**{name: float(value) for name, value in pairs.items()})
+    except (TypeError, ValueError):
+        raise FedskewError(f"{name}: {line!r} does not name numbers for {STATED}") from None
+    if not 0 <= found.published <= 1 or min(found.pseudo, found.width, found.cap) <= 0:
+        raise FedskewError(f"{name}: {line!r}: published must be 0 to 1, the others above 0")
+    return found
 
 
 @cache
@@ -156,7 +211,7 @@ def own_evidence() -> tuple[OwnRow, ...]:
     >>> {row.source for row in (own.evidence() for own in own_evidence())} <= {"fedskew_study"}
     True
     """
-    return parse_own(files("fedskew.advisor").joinpath("own_evidence.csv").read_text("utf-8"), "own_evidence.csv")
+    return parse_own(_text(), "own_evidence.csv")
 
 
 def parse_own(text: str, name: str) -> tuple[OwnRow, ...]:
@@ -185,10 +240,10 @@ def parse_own(text: str, name: str) -> tuple[OwnRow, ...]:
     return rows
 
 
-def format_own(rows: Iterable[OwnRow], provenance: str) -> str:
-    """The text of the file, ``provenance`` in its second line; :func:`parse_own` reads it back."""
+def format_own(rows: Iterable[OwnRow], provenance: str, fit: Constants = STATED) -> str:
+    """The text of the file, ``provenance`` and the fit in its head; :func:`parse_own` reads it back."""
     out = io.StringIO()
-    out.write(f"# {VERSION}\n# {provenance}\n")
+    out.write(f"# {VERSION}\n# {provenance}\n{FIT}{fit}\n")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in rows:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedskew.advisor.evidence import EvidenceRow, published
 from fedskew.advisor.likeness import place_of
-from fedskew.advisor.own_evidence import SHARES, OwnRow
-from fedskew.advisor.second_opinion import CHOSEN, Constants, opinions
+from fedskew.advisor.own_evidence import Constants, OwnRow
+from fedskew.advisor.second_opinion import differences, opinions
 from fedskew.advisor.tree import LEAVES, walk
 
 Results = dict[str, OwnRow]
@@ -97,7 +97,7 @@ def opinion_rows(table: Sequence[Results], metric: str, without: frozenset[str])
     return tuple(row for row in (*published(), *own) if row.dataset not in without)
 
 
-def opinion_choice(table: Sequence[Results], basis: str | None = None, constants: Constants = CHOSEN) -> Choice:
+def opinion_choice(table: Sequence[Results], basis: str | None = None, constants: Constants | None = None) -> Choice:
     """The second opinion of all evidence but that on the setting's data set.
 
     Parameters
@@ -117,7 +117,7 @@ def opinion_choice(table: Sequence[Results], basis: str | None = None, constants
     return choose
 
 
-def opinion_of(rows: tuple[EvidenceRow, ...], constants: Constants = CHOSEN) -> Callable[[Results], str]:
+def opinion_of(rows: tuple[EvidenceRow, ...], constants: Constants | None = None) -> Callable[[Results], str]:
     """The first choice of the second opinion among a setting's candidates, from some rows."""
 
     def choose(results: Results) -> str:
@@ -125,19 +125,6 @@ def opinion_of(rows: tuple[EvidenceRow, ...], constants: Constants = CHOSEN) -> 
         return next(one.algorithm for one in found if one.algorithm in results)
 
     return choose
-
-
-def choices(table: Sequence[Results]) -> dict[str, Choice]:
-    """Everything that is compared, by the name to print."""
-    return {
-        "the tree": tree_choice,
-        "always FedAvg": always("fedavg"),
-        "always FedProx": always("fedprox"),
-        "always SCAFFOLD": always("scaffold"),
-        "best constant": best_constant_without(table),
-        "second opinion": opinion_choice(table, "accuracy"),
-        **{f"validation, {share} % of the rounds": leader(share) for share in SHARES},
-    }
 
 
 def regrets(table: Sequence[Results], choose: Choice, metric: str) -> NDArray[np.float64]:
@@ -180,13 +167,11 @@ def gaps(table: Sequence[Results], name: str, base: str, metric: str) -> NDArray
     return np.array([one[name].score(metric) - one[base].score(metric) for one in table])
 
 
-def coverage(table: Sequence[Results], constants: Constants = CHOSEN) -> tuple[int, int]:
+def coverage(table: Sequence[Results], constants: Constants | None = None) -> tuple[int, int]:
     """How many differences to FedAvg the second opinion's intervals held on data sets left out, and of how many.
 
     Differences as the estimator counts them; settings where both fail are left out, as there.
     """
-    from fedskew.advisor.second_opinion import differences
-
     held = total = 0
     rows = {name: opinion_rows(table, "accuracy", frozenset({name})) for name in set(datasets_of(table))}
     for one in table:
@@ -197,31 +182,3 @@ def coverage(table: Sequence[Results], constants: Constants = CHOSEN) -> tuple[i
                 held += expected[name].lower <= items[0].points <= expected[name].upper
                 total += 1
     return held, total
-
-
-def tuned(table: Sequence[Results], grid: Sequence[Constants], metric: str) -> tuple[Constants, NDArray[np.float64]]:
-    """The constants with the least leave-one-data-set-out regret, and the regret of choosing them so, nested.
-
-    Nested: for each data set the constants are chosen on the others, each of those judged without itself and without
-    the data set left out.
-
-    Returns
-    -------
-    constants; (settings,) regret of the nested choice, points
-    """
-    names = sorted(set(datasets_of(table)))
-
-    def losses(constants: Constants, judged: str, without: frozenset[str]) -> list[float]:
-        rows = opinion_rows(table, metric, without | {judged})
-        judge = opinion_of(rows, constants)
-        return [regret(one, judge(one), metric) for one in table if first(one).dataset == judged]
-
-    plain = {(c, name): losses(c, name, frozenset()) for c in grid for name in names}
-    chosen = min(grid, key=lambda c: fmean(v for name in names for v in plain[c, name]))
-    nested: dict[str, list[float]] = {}
-    for left in names:
-        rest = [name for name in names if name != left]
-        inner = min(grid, key=lambda c: fmean(v for name in rest for v in losses(c, name, frozenset({left}))))
-        nested[left] = plain[inner, left]
-    taken = {name: iter(values) for name, values in nested.items()}
-    return chosen, np.array([next(taken[name]) for name in datasets_of(table)])

@@ -9,6 +9,7 @@ from statistics import fmean
 
 from fedskew.advisor.evidence import EvidenceRow
 from fedskew.advisor.likeness import place_of
+from fedskew.advisor.own_evidence import STATED
 from fedskew.advisor.second_opinion import opinions
 from fedskew.advisor.situation import Facts
 from fedskew.advisor.tree import LEAVES, walk
@@ -97,12 +98,12 @@ def by_hindsight(pick: Callable[..., str]) -> Policy:
 
 
 def opinion_without(rows: tuple[EvidenceRow, ...]) -> Policy:
-    """The second opinion of all evidence but that on the setting's own data set."""
+    """The second opinion of all evidence but that on the setting's own data set; constants as stated, not fitted."""
 
     def policy(results: Results) -> tuple[str, ...]:
         row = next(iter(results.values()))
         rest = tuple(other for other in rows if other.dataset != row.dataset)
-        found = opinions(place_of(row), rest)
+        found = opinions(place_of(row), rest, STATED)
         return (next(opinion.algorithm for opinion in found if opinion.algorithm in results),)
 
     return policy

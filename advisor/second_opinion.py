@@ -3,7 +3,8 @@
 The estimator, in four steps (``docs/recommendation.md`` has the reasons and its regret):
 
 1. In each setting, difference = score - score of FedAvg in points. A score below the best constant predictor counts as
-   that predictor's (both failed), differences end at +-20, and a setting where both failed says nothing.
+   that predictor's (both failed), differences end at +-20 (in our own study at ``cap``), and a setting where both
+   failed says nothing.
 2. Each setting weighs trust x likeness. Likeness is a product of factors from 0 to 1: shared kinds of skew, their
    indices, modality, classes, parties, participation (what is not stated counts as 0.7), and where both state them
    the step ratio and FedNova's A. Beside rows of a study of ours (paired seeds, equal tuning, code that is tested
@@ -12,6 +13,9 @@ The estimator, in four steps (``docs/recommendation.md`` has the reasons and its
    others tried it).
 4. The mean over data sets is pulled towards the algorithm's mean over all settings, and that one towards 0 ("no
    difference"), each by ``pseudo`` data sets. So with few neighbours the answer nears 0 and the interval widens.
+
+``published``, ``pseudo``, ``cap`` and ``width`` (of the likeness) are fitted to our study by leave-one-data-set-out
+regret and ship with its rows (:func:`fedskew.advisor.own_evidence.fitted`).
 
 The interval is for one more data set, not for the mean over many: spread between data sets and uncertainty together.
 """
@@ -28,11 +32,12 @@ import numpy as np
 
 from fedskew.advisor.evidence import CITATION, EvidenceRow
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
+from fedskew.advisor.own_evidence import Constants, fitted
 from fedskew.advisor.price import TITLES, base_name, cost
 from fedskew.advisor.situation import Situation
 
 CAP = 20.0
-"""Points; one collapse must not outweigh everything else."""
+"""Points, of a published difference; one collapse must not outweigh everything else."""
 MOST = 1.0
 """Largest weight of a data set, whatever the number of its settings."""
 PRIOR_SD = 3.0
@@ -45,22 +50,6 @@ NEAR = 0.1
 """Likeness from which a setting is called a neighbour."""
 MARGIN = 0.5
 """Points that matter in practice; the same as in validation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constants:
-    """What the estimator is free in; chosen by leave-one-data-set-out regret, see ``bench/regret.py --tune``.
-
-    ``published``: weight of a published row beside our own. ``pseudo``: data sets that a prior mean counts.
-    ``width``: multiplies every width of the likeness.
-    """
-
-    published: float = 0.25
-    pseudo: float = 1.0
-    width: float = 1.0
-
-
-CHOSEN = Constants()
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,8 +112,8 @@ class Difference:
 
 
 @cache
-def differences(rows: tuple[EvidenceRow, ...]) -> Mapping[str, tuple[Difference, ...]]:
-    """All usable differences to FedAvg by algorithm (step 1 of the estimator)."""
+def differences(rows: tuple[EvidenceRow, ...], cap: float = CAP) -> Mapping[str, tuple[Difference, ...]]:
+    """All usable differences to FedAvg by algorithm (step 1 of the estimator); ``cap`` is that of our own rows."""
     settings: dict[tuple[Any, ...], dict[str, EvidenceRow]] = defaultdict(dict)
     for row in rows:
         settings[row.setting][row.algorithm] = row
@@ -138,7 +127,8 @@ def differences(rows: tuple[EvidenceRow, ...]) -> Mapping[str, tuple[Difference,
             points = max(row.mean, floor) - max(base.mean, floor)
             trust = min(row.trust, base.trust)
             if trust > 0:
-                found[name].append(Difference(row, float(np.clip(points, -CAP, CAP)), trust, place_of(row)))
+                most = CAP if row.source in CITATION else cap
+                found[name].append(Difference(row, float(np.clip(points, -most, most)), trust, place_of(row)))
     return {name: tuple(items) for name, items in found.items()}
 
 
@@ -179,7 +169,7 @@ def _gain(items: tuple[Difference, ...], alike: list[float], constants: Constant
     return Gain(mean=round(mean, 2), lower=round(mean - half, 2), upper=round(mean + half, 2))
 
 
-def opinions(place: Place, rows: tuple[EvidenceRow, ...], constants: Constants = CHOSEN) -> tuple[Opinion, ...]:
+def opinions(place: Place, rows: tuple[EvidenceRow, ...], constants: Constants | None = None) -> tuple[Opinion, ...]:
     """What the evidence expects of each algorithm at a place, best first; FedAvg itself is 0 by definition.
 
     Algorithms without neighbours on two data sets stand last, whatever their mean.
@@ -188,11 +178,12 @@ def opinions(place: Place, rows: tuple[EvidenceRow, ...], constants: Constants =
     ----------
     place : the user's setting
     rows : the evidence base
-    constants : of the estimator
+    constants : of the estimator; None: those fitted to the shipped evidence
     """
+    constants = constants or fitted()
     zero = Gain(mean=0.0, lower=0.0, upper=0.0)
     found = [Opinion(algorithm="fedavg", expected_gain=zero, settings=0, datasets=0)]
-    for name, items in differences(rows).items():
+    for name, items in differences(rows, constants.cap).items():
         alike = [likeness(place, item.place, constants.width) for item in items]
         tops = _ceilings(items, constants.published)
         weights = [item.trust * like * top for item, like, top in zip(items, alike, tops, strict=True)]
@@ -225,7 +216,9 @@ def _neighbour(item: Difference, alike: float) -> Neighbour:
     )
 
 
-def second_opinion(situation: Situation, recommended: str, rows: tuple[EvidenceRow, ...]) -> SecondOpinion:
+def second_opinion(
+    situation: Situation, recommended: str, rows: tuple[EvidenceRow, ...], constants: Constants | None = None
+) -> SecondOpinion:
     """What the evidence says about a situation, beside the recommended algorithm.
 
     Parameters
@@ -233,8 +226,9 @@ def second_opinion(situation: Situation, recommended: str, rows: tuple[EvidenceR
     situation : what is known
     recommended : id of the algorithm to compare with
     rows : the evidence base
+    constants : of the estimator; None: those fitted to the shipped evidence
     """
-    found = tuple(o for o in opinions(place_of_situation(situation), rows) if usable(o.algorithm, situation))
+    found = tuple(o for o in opinions(place_of_situation(situation), rows, constants) if usable(o.algorithm, situation))
     best, known = found[0], sum(_known(o) for o in found)
     mine = next((o for o in found if o.algorithm == base_name(recommended)), None)
     agrees = mine is None or best.expected_gain.mean - mine.expected_gain.mean < MARGIN

@@ -61,12 +61,25 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
 
     ``seeds``: how many; ``max_rows``: train on at most so many rows (None: all); ``visits``: rows visited a round, from
     which the local epochs follow (None: those of the settings), so that small tables train as long as large ones.
+    ``convolutional``: the budget for networks of images, a step of which costs a hundred of the MLP's (None: the same).
     """
 
     settings: Settings
     seeds: int
     max_rows: int | None
     visits: int | None
+    convolutional: "Preset | None" = None
+
+    def fitting(self, model: str) -> "Preset":
+        """The budget for a network by its name.
+
+        Examples
+        --------
+        >>> [PRESETS["quick"].fitting(model).settings.rounds for model in ("mlp", "Simple-CNN", "module:cnn")]
+        [30, 12, 30]
+        """
+        fits = ":" not in model and any(word in model.lower() for word in CONVOLUTIONAL)
+        return self.convolutional if self.convolutional and fits else self
 
     def epochs(self, rows: int) -> int:
         """Local epochs for a number of training rows: 2 to the paper's 10.
@@ -81,9 +94,22 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
         return max(2, min(self.settings.local_epochs, round(self.visits / max(1, rows))))
 
 
+CONVOLUTIONAL = ("cnn", "vgg", "resnet")
 PRESETS: dict[str, Preset] = {
-    "quick": Preset(settings=Settings(rounds=30), seeds=5, max_rows=8_000, visits=8_000),
-    "standard": Preset(settings=Settings(), seeds=10, max_rows=20_000, visits=100_000),
+    "quick": Preset(
+        settings=Settings(rounds=30),
+        seeds=5,
+        max_rows=8_000,
+        visits=8_000,
+        convolutional=Preset(settings=Settings(rounds=12), seeds=3, max_rows=1_000, visits=2_000),
+    ),
+    "standard": Preset(
+        settings=Settings(),
+        seeds=10,
+        max_rows=20_000,
+        visits=100_000,
+        convolutional=Preset(settings=Settings(rounds=30), seeds=5, max_rows=4_000, visits=20_000),
+    ),
     "paper": Preset(settings=Settings(), seeds=3, max_rows=None, visits=None),
 }
 

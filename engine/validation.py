@@ -90,14 +90,11 @@ def validate(
     (['fedavg', 'fedprox'], 'fedavg')
     """
     check_backend(backend, address)
-    budget = find_preset(preset)
+    budget = find_preset(preset).fitting(model or default_model(partition.features.shape[1:]))
     chosen = _candidates(algorithms, recommended)
     if partition.parties < 2:
         raise FedskewError(f"only one party, {partition.party_names[0]!r}; federated training needs at least two")
-    most = budget.max_rows
-    if most is not None and default_model(partition.features.shape[1:]) == "cnn":
-        most //= 4  # a step of the CNN costs a hundred of the MLP's
-    data = prepare(partition, max_rows if max_rows is not None else most, seed)
+    data = prepare(partition, max_rows if max_rows is not None else budget.max_rows, seed)
     own = {name: values for name, values in (hyper or {}).items() if name != TRAINING}
     general = {**settings, **(hyper or {}).get(TRAINING, {})}
     how = changed_settings(budget.settings, {"local_epochs": budget.epochs(len(data.y)), **general})

@@ -20,6 +20,7 @@ from fedskew.profiles.records import ConceptSkew, FeatureShift, FeatureSkew, Pro
 from fedskew.profiles.shift import MOST_CELLS, ClassCells, fullest, in_blocks, renumbered, shifts
 from fedskew.profiles.sketching.copies import copies_found
 from fedskew.profiles.sketching.making import kernel_arrays
+from fedskew.profiles.sketching.noisy import label_corrected, quantity_corrected
 from fedskew.profiles.sketching.pool import Pool, facts_of, pool
 from fedskew.profiles.sketching.record import Sketch
 
@@ -54,6 +55,10 @@ def profile_sketches(sketches: Sequence[Sketch]) -> Profile:
     together = pool(sketches)
     label = label_skew_of(together.counts, together.party_names, together.class_names)
     quantity = quantity_skew_of(together.counts, together.party_names, label)
+    scales = np.array([0.0 if s.noise is None else s.noise.scale for s in together.sketches])
+    if scales.any():
+        label = label_corrected(label, together.counts, scales)
+        quantity = quantity_corrected(quantity, together.counts, scales)
     feature = _feature(together)
     concept = ConceptSkew(skew=None, p_value=None, severity="none", reason="needs_rows")
     return Profile(
@@ -194,24 +199,41 @@ def _suspicious(together: Pool) -> Iterator[Finding]:
         yield Finding(code="dominant_party", severity="strong", text=text, parties=(name,), count=int(sizes[largest]))
 
 
+def _withheld_text(held: list[Sketch]) -> str:
+    """What kinds of cells were withheld, and in which columns: not the names that they would tell."""
+    total = {
+        kind: sum(getattr(sketch.withheld, kind) for sketch in held)
+        for kind in ("classes", "rows", "cells", "categories", "bins")
+    }
+    told = {
+        f"{total['classes']} classes in {total['rows']} rows": total["classes"],
+        f"{total['cells']} cells of columns": total["cells"],
+        f"{total['categories']} categories": total["categories"],
+    }
+    columns = sorted({name for sketch in held for name in sketch.withheld.columns})
+    shown = ", ".join(map(repr, columns[:5])) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
+    least = max(sketch.withheld.min_count for sketch in held)
+    return (
+        f"what rests on fewer than {least} rows was withheld without its name: "
+        f"{', '.join(text for text, count in told.items() if count)}"
+        f"{f'; columns concerned: {shown}' if columns else ''}; {total['bins']} bins were joined to others"
+    )
+
+
 def _limits(together: Pool, feature: FeatureSkew) -> Iterator[Finding]:
     """What was withheld or noised, and what a feature skew from sketches may be instead."""
     held = [sketch for sketch in together.sketches if sketch.withheld.min_count]
     cells = sum(s.withheld.classes + s.withheld.cells + s.withheld.categories for s in held)
     if cells:
-        rows = sum(s.withheld.rows for s in held)
-        columns = sorted({name for s in held for name in s.withheld.columns})
-        where = f"; columns concerned: {', '.join(map(repr, columns[:5]))}" if columns else ""
-        least = max(s.withheld.min_count for s in held)
-        text = f"{cells} cells of fewer than {least} rows were withheld, {rows} rows of rare classes with them{where}"
+        text = _withheld_text(held)
         names = tuple(s.party for s in held if s.withheld.classes + s.withheld.cells + s.withheld.categories)
         yield Finding(code="withheld_cells", severity="mild", text=text, parties=names, count=cells)
     noisy = [sketch for sketch in together.sketches if sketch.noise is not None]
     if noisy:
         scale = max(s.noise.scale for s in noisy if s.noise is not None)
         text = (
-            f"{len(noisy)} sketches carry the noise of differential privacy: counts are off by about {scale:.2g}, and "
-            "intervals do not account for it"
+            f"{len(noisy)} sketches carry the noise of differential privacy: counts are off by about {scale:.2g}; "
+            "label and quantity skew and their intervals allow for it, all other numbers do not"
         )
         yield Finding(
             code="noisy_counts", severity="mild", text=text, parties=tuple(s.party for s in noisy), count=len(noisy)

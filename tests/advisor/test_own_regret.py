@@ -13,16 +13,20 @@ from fedskew.advisor import own_regret as measure
 from fedskew.advisor.evidence import published
 from fedskew.advisor.own_evidence import (
     COLUMNS,
+    STATED,
     VERSION,
+    Constants,
     OwnRow,
     compact,
+    fitted,
     format_own,
     own_evidence,
     own_rows,
+    parse_fit,
     parse_own,
 )
+from fedskew.advisor.own_fit import Fit
 from fedskew.advisor.price import COSTS
-from fedskew.advisor.second_opinion import Constants
 from fedskew.advisor.study.reading import read_study
 from fedskew.advisor.study.run import read_result, result_path, run_setting
 from fedskew.profiles.errors import FedskewError
@@ -92,6 +96,7 @@ def test_packaged_rows_read_and_are_few_bytes() -> None:
     rows = own_evidence()
     assert len({(row.setting, row.algorithm) for row in rows}) == len(rows)
     assert all(row.algorithm in COSTS and row.setting.startswith(row.table.split("-")[0]) for row in rows)
+    assert isinstance(fitted(), Constants)
     folder = Path(measure.__file__).parent
     assert (folder / "own_evidence.csv").stat().st_size < 300_000
 
@@ -106,7 +111,7 @@ def test_rows_read_back_as_written() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("accuracy", "101", "line 4, column accuracy: 101 is out of range"),
+        ("accuracy", "101", "line 5, column accuracy: 101 is out of range"),
         ("accuracy", "", "is not a number"),
         ("balanced_5", "nan", "out of range"),
         ("participation", "1.5", "out of range"),
@@ -118,10 +123,10 @@ def test_rows_read_back_as_written() -> None:
 )
 def test_broken_cell_is_named_by_line_and_column(column: str, value: str, said: str) -> None:
     lines = format_own([own("a", "fedavg", 61.0)], "x").splitlines()
-    cells = lines[3].split(",")
+    cells = lines[4].split(",")
     cells[COLUMNS.index(column)] = value
     with pytest.raises(FedskewError, match=said):
-        parse_own("\n".join([*lines[:3], ",".join(cells)]) + "\n", "own.csv")
+        parse_own("\n".join([*lines[:4], ",".join(cells)]) + "\n", "own.csv")
 
 
 def test_other_version_columns_and_repeats_are_refused() -> None:
@@ -174,8 +179,8 @@ def test_best_constant_never_sees_the_data_set_it_is_judged_on() -> None:
 
 def test_second_opinion_never_sees_the_data_set_it_is_judged_on() -> None:
     gains = {name: {"scaffold": 3.0, "fedprox": 0.0} for name in "ABCDE"}
-    honest = measure.opinion_choice(world(gains))
-    liar = measure.opinion_choice(world({**gains, "A": {"scaffold": -15.0, "fedprox": 15.0}}))
+    honest = measure.opinion_choice(world(gains), constants=STATED)
+    liar = measure.opinion_choice(world({**gains, "A": {"scaffold": -15.0, "fedprox": 15.0}}), constants=STATED)
     for choose in (honest, liar):
         assert choose(world(gains)[0], "accuracy") == "scaffold"
     rows = measure.opinion_rows(world(gains), "accuracy", frozenset({"A", "adult"}))
@@ -210,20 +215,48 @@ def test_interval_draws_whole_data_sets() -> None:
     assert measure.over_data_sets(values, names) == each
 
 
-def test_constants_are_chosen_nested() -> None:
+def test_fit_chooses_what_the_second_opinion_says() -> None:
+    rng = np.random.default_rng(3)
+    rows = []
+    where = [(dataset, skew) for dataset in ("adult", "B", "C", "D") for skew in ("quantity", "label_dirichlet")]
+    for i, (dataset, skew) in enumerate(where):
+        place = {"skew": skew, "quantity_skew": rng.uniform(), "label_skew": rng.uniform(), "step_ratio": 2.0 + i}
+        names = ("fedavg", "fedprox", "scaffold", "fedadam", "feddyn")
+        rows += [own(f"s{i}", name, float(rng.uniform(35, 75)), dataset, **place) for name in names]
+    table = measure.own_settings(rows)
+    grid = (Constants(), Constants(0.05, 4.0, 2.0, 100.0), Constants(1.0, 0.25, 0.7, 20.0))
+    fit = Fit(table, "accuracy", ("accuracy",), grid)
+    for constants in grid:
+        for left in (None, "B"):
+            out = fit.losses(constants, None if left is None else fit.names.index(left))
+            for one, lost in zip(table, out, strict=True):
+                gone = frozenset({measure.first(one).dataset, left or ""})
+                name = measure.opinion_of(measure.opinion_rows(table, "accuracy", gone), constants)(one)
+                assert lost == measure.regret(one, name, "accuracy"), (constants, left, name)
+    assert fit.losses(fit.best()).mean() == min(fit.losses(one).mean() for one in grid)
+
+
+def test_constants_are_chosen_without_the_data_set_judged() -> None:
     gains = {name: {"feddyn": 3.0, "fedprox": 0.0} for name in "ABCD"}
     table = world({**gains, "D": {"feddyn": -1.0, "fedprox": 1.0}})
-    grid = (Constants(pseudo=1.0), Constants(pseudo=0.25))
-    chosen, nested = measure.tuned(table, grid, "accuracy")
-    assert chosen in grid
-    assert nested.tolist() == [0.0, 0.0, 0.0, 2.0]  # on D all evidence speaks for FedDyn, which nobody else published
+    names = Fit(table, "accuracy", ("accuracy",)).nested()
+    assert names == ("feddyn", "feddyn", "feddyn", "feddyn")  # on D all the other data sets speak for it
+
+
+def test_fit_is_written_and_read_back() -> None:
+    fit = Constants(published=0.05, pseudo=4.0, width=2.0, cap=100.0)
+    assert parse_fit(format_own([own("a", "fedavg", 61.0)], "x", fit), "x") == fit
+    assert parse_fit(f"# {VERSION}\n# x\n", "x") == STATED
+    for line in ("# fit: published=2 pseudo=1 width=1 cap=20", "# fit: colour=1", "# fit: pseudo", "# fit: width=0"):
+        with pytest.raises(FedskewError, match="fit"):
+            parse_fit(line, "x")
 
 
 def test_coverage_counts_differences_on_data_sets_left_out() -> None:
     table = world({name: {"scaffold": 1.0} for name in "ABCDEF"})
-    assert measure.coverage(table) == (6, 6)
+    assert measure.coverage(table, STATED) == (6, 6)
     wild = world({name: {"scaffold": 19.0 if i % 2 else -19.0} for i, name in enumerate("ABCDEF")})
-    held, total = measure.coverage(wild)
+    held, total = measure.coverage(wild, STATED)
     assert total == 6
     assert held >= 5  # a spread that the evidence shows widens the interval
 

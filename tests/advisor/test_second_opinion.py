@@ -9,7 +9,8 @@ import pytest
 
 from fedskew.advisor.evidence import EvidenceRow, published
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
-from fedskew.advisor.second_opinion import CAP, PRIOR_SD, Constants, Opinion, differences, opinions, second_opinion
+from fedskew.advisor.own_evidence import STATED, Constants
+from fedskew.advisor.second_opinion import CAP, PRIOR_SD, Opinion, differences, opinions, second_opinion
 from fedskew.advisor.situation import Situation
 from fedskew.profiles.records import Profile
 
@@ -49,7 +50,7 @@ def pairs(algorithm: str, gains: dict[str, float], **changes: Any) -> tuple[Evid
 
 
 def opinion_on(algorithm: str, rows: tuple[EvidenceRow, ...], place: Place = HERE) -> Opinion:
-    return next(found for found in opinions(place, rows) if found.algorithm == algorithm)
+    return next(found for found in opinions(place, rows, STATED) if found.algorithm == algorithm)
 
 
 def test_likeness_is_symmetric_and_one_for_itself() -> None:
@@ -131,7 +132,7 @@ def test_one_collapse_is_capped() -> None:
 
 def test_published_collapse_under_quantity_skew_is_expected_again() -> None:
     place = Place(frozenset({"quantity"}), "tabular", 2, 10, 1.0, 0.0, 0.63, 0.0)
-    found = {opinion.algorithm: opinion.expected_gain.mean for opinion in opinions(place, published())}
+    found = {opinion.algorithm: opinion.expected_gain.mean for opinion in opinions(place, published(), STATED)}
     assert found["fednova"] < -4
     assert found["scaffold"] < -4
     assert abs(found["fedprox"]) < 1
@@ -139,7 +140,7 @@ def test_published_collapse_under_quantity_skew_is_expected_again() -> None:
 
 def test_no_neighbours_is_said(profile_of: Callable[..., Profile]) -> None:
     situation = Situation(profile_of("concept"), "tabular")
-    found = second_opinion(situation, "fedavg", pairs("fedprox", {"A": 5.0, "B": 5.0}))
+    found = second_opinion(situation, "fedavg", pairs("fedprox", {"A": 5.0, "B": 5.0}), STATED)
     assert found.verdict == "no_evidence"
     assert found.algorithm == "fedavg"
     assert "Too little is published" in found.text
@@ -147,7 +148,7 @@ def test_no_neighbours_is_said(profile_of: Callable[..., Profile]) -> None:
 
 def test_clear_evidence_is_called_better_and_contradicts(profile_of: Callable[..., Profile]) -> None:
     situation = Situation(profile_of("label_dirichlet", modality="image"), "image")
-    found = second_opinion(situation, "fedavg", pairs("fedprox", {str(i): 10.0 for i in range(10)}))
+    found = second_opinion(situation, "fedavg", pairs("fedprox", {str(i): 10.0 for i in range(10)}), STATED)
     assert (found.verdict, found.algorithm, found.agrees) == ("better", "fedprox", False)
     assert "it would not choose FedAvg" in found.text
     assert found.settings == 10
@@ -155,27 +156,27 @@ def test_clear_evidence_is_called_better_and_contradicts(profile_of: Callable[..
 
 def test_small_gains_are_no_measurable_difference(profile_of: Callable[..., Profile]) -> None:
     situation = Situation(profile_of("label_dirichlet", modality="image"), "image")
-    found = second_opinion(situation, "scaffold", pairs("fedprox", {str(i): 0.2 for i in range(10)}))
+    found = second_opinion(situation, "scaffold", pairs("fedprox", {str(i): 0.2 for i in range(10)}), STATED)
     assert found.verdict == "no_measurable_difference"
     assert "SCAFFOLD must show its worth: validate, or take FedAvg, which is cheaper" in found.text
 
 
 def test_uncertain_gains_cannot_tell(profile_of: Callable[..., Profile]) -> None:
     situation = Situation(profile_of("label_dirichlet", modality="image"), "image")
-    found = second_opinion(situation, "fedprox", pairs("fedprox", {"A": 9.0, "B": -3.0, "C": 2.0}))
+    found = second_opinion(situation, "fedprox", pairs("fedprox", {"A": 9.0, "B": -3.0, "C": 2.0}), STATED)
     assert (found.verdict, found.agrees) == ("cannot_tell", True)
 
 
 def test_an_algorithm_known_from_one_data_set_is_not_chosen(profile_of: Callable[..., Profile]) -> None:
     situation = Situation(profile_of("label_dirichlet", modality="image"), "image")
     rows = pairs("fedavgm", {"A": 15.0}) + pairs("fedprox", {"B": 1.0, "C": 1.0})
-    assert second_opinion(situation, "fedavg", rows).algorithm == "fedprox"
+    assert second_opinion(situation, "fedavg", rows, STATED).algorithm == "fedprox"
 
 
 def test_constraints_bind_the_second_opinion_too(profile_of: Callable[..., Profile]) -> None:
     situation = Situation(profile_of("label_dirichlet", modality="image"), "image", stateless_clients=True)
     rows = pairs("scaffold", {str(i): 10.0 for i in range(9)})
-    assert [opinion.algorithm for opinion in second_opinion(situation, "fedavg", rows).candidates] == ["fedavg"]
+    assert [opinion.algorithm for opinion in second_opinion(situation, "fedavg", rows, STATED).candidates] == ["fedavg"]
 
 
 def test_place_of_a_situation_is_read_from_the_profile(profile_of: Callable[..., Profile]) -> None:

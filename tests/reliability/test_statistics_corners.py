@@ -9,6 +9,7 @@ from scipy import stats
 
 from fedskew.engine.statistics import Spread, e_value, seeds_to_settle, spread, t_quantile
 from fedskew.engine.store import RunStore
+from fedskew.engine.verdict import Entry, decide
 from fedskew.profiles import EnvironmentFaultError
 
 
@@ -114,6 +115,13 @@ def test_e_values_without_spread_or_seeds() -> None:
     huge = e_value(np.array([1.0, 1.0 + 1e-13] * 250))
     assert math.isfinite(huge)
     assert huge == math.exp(700.0)  # capped, so that no number overflows
+
+
+def test_one_seed_gives_a_verdict_without_bounds() -> None:
+    entries = [Entry(name, name.upper(), "ok", 0.8) for name in ("a", "b")]
+    found = decide(entries, "a", {"b": spread(np.array([0.02]), np.array([1.0, 0.0]))})
+    assert (found.kind, found.lower, found.upper) == ("cannot_tell", None, None)
+    assert "+2.0 points (one seed, no interval)" in found.text
 
 
 def test_the_quantile_is_scipys() -> None:

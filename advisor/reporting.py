@@ -208,5 +208,5 @@ def read_report(text: str | bytes) -> Report:
                 raise FedskewError(f"the schema is {head['schema']!r}; {choices(str(head['schema']), _TYPES)}")
             return report(msgspec.json.decode(text, type=kind))
         return report(Report(**msgspec.structs.asdict(msgspec.json.decode(text, type=_Written))))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FedskewError(f"no report can be read from this JSON: {error}; give what --json wrote") from error

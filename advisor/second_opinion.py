@@ -14,8 +14,8 @@ The estimator, in four steps (``docs/recommendation.md`` has the reasons and its
 4. The mean over data sets is pulled towards the algorithm's mean over all settings, and that one towards 0 ("no
    difference"), each by ``pseudo`` data sets. So with few neighbours the answer nears 0 and the interval widens.
 
-``published``, ``pseudo``, ``cap`` and ``width`` (of the likeness) are fitted to our study by leave-one-data-set-out
-regret and ship with its rows (:func:`fedskew.advisor.own_evidence.fitted`).
+``published``, ``pseudo``, ``cap`` and ``width`` (of the likeness) are fitted by leave-one-data-set-out regret on our
+study and two published tables and ship with our rows (:func:`fedskew.advisor.own_evidence.fitted`).
 
 The interval is for one more data set, not for the mean over many: spread between data sets and uncertainty together.
 """

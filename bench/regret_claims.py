@@ -193,7 +193,7 @@ def severity_page(table: tuple[Results, ...]) -> str:
     ]
     groups: dict[str, list[Results]] = defaultdict(list)
     for one in table:
-        groups[f"{measure.first(one).severity} skew"].append(one)
+        groups[{"none": "no skew"}.get(measure.first(one).severity, f"{measure.first(one).severity} skew")].append(one)
     for one in table:
         groups[f"leaf `{walk(measure.first(one).facts)[0]}`"].append(one)
     for text, chosen in groups.items():

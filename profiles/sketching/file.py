@@ -1,6 +1,8 @@
 """Sketch files: strict canonical JSON, checked in every number before anything is computed from it."""
 
+import functools
 import hashlib
+import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,7 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import FedskewError
@@ -185,7 +186,7 @@ def _numeric_problems(cell: NumericCell, head: ColumnHead, rows: int, *, joined:
     if len(cell.bins) != len(cell.counts) or sum(cell.counts) != cell.n:
         yield f"its histogram does not hold {cell.n} values"
         return
-    if any(second <= first for first, second in zip(cell.bins, cell.bins[1:], strict=False)):
+    if not all(map(operator.lt, cell.bins, cell.bins[1:])):
         yield "its bins are out of order"
         return
     if abs(cell.bins[0]) > LARGEST << head.bits or abs(cell.bins[-1]) > LARGEST << head.bits:
@@ -199,8 +200,10 @@ def _numeric_problems(cell: NumericCell, head: ColumnHead, rows: int, *, joined:
 
 def _moment_problems(cell: NumericCell, head: ColumnHead, *, joined: bool) -> Iterator[str]:
     """Moments must be such as values in these bins can have."""
-    ends = np.array([cell.bins[0] - 1 if cell.bins[0] <= 0 else cell.bins[0], cell.bins[-1] + (cell.bins[-1] >= 0)])
-    low, high = (-3.5e38, 3.5e38) if joined else (float(end) for end in _places(ends, head.bits))
+    low, high = -3.5e38, 3.5e38
+    if not joined:
+        low = _place(cell.bins[0] - (cell.bins[0] <= 0), head.bits)
+        high = _place(cell.bins[-1] + (cell.bins[-1] >= 0), head.bits)
     slack = LEAST_RATIO * max(abs(low), abs(high)) + 1e-40
     width = (high - low) + 2 * slack
     if not low - slack <= cell.mean <= high + slack:  # false for NaN as well
@@ -217,10 +220,12 @@ def _moment_problems(cell: NumericCell, head: ColumnHead, *, joined: bool) -> It
         yield "it is said to hold 0 and 1 only, and its mean is beyond"
 
 
-def _places(ends: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
-    """Where bins lie, at most as far as float32 goes."""
+@functools.lru_cache(maxsize=65_536)  # the cells of a column begin and end at few bins
+def _place(number: int, bits: int) -> float:
+    """Where a bin lies, at most as far as float32 goes."""
     most = LARGEST << bits
-    return np.clip(np.nan_to_num(bin_places(np.clip(ends, -most, most), bits)), -3.5e38, 3.5e38)
+    place = bin_places(np.array([min(max(number, -most), most)], np.int64), bits)
+    return float(np.clip(np.nan_to_num(place[0]), -3.5e38, 3.5e38))
 
 
 def _kernel_problems(kernel: KernelCell, rows: int) -> Iterator[str]:

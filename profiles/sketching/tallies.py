@@ -161,14 +161,16 @@ class NumericTally:
         """Whether any of these cells holds a value."""
         return any(code < self.moments.shape[1] and self.moments[0, code] > 0 for code in codes)
 
-    def cells(self) -> dict[int, NumericCell]:
-        """The sums of each cell that holds a value."""
+    def given_up_cells(self) -> dict[int, NumericCell]:
+        """The sums of each cell that holds a value; the table is given up, so that memory never holds both forms."""
         width = self.table.shape[1]
         used = np.flatnonzero(self.table.reshape(-1) != 0)
-        counts = self.table.reshape(-1)[used].tolist()
+        cells, counts = len(self.table), self.table.reshape(-1)[used].tolist()
+        self.budget.change(-self.table.nbytes)
+        self.table = np.zeros((0, 0), np.uint32)
         # one integer object a bin, not one a cell and bin: there may be millions of cells
         names = np.array(range(self.low, self.low + width), dtype=object)
-        edges = np.searchsorted(used, width * np.arange(len(self.table) + 1)).tolist()
+        edges = np.searchsorted(used, width * np.arange(cells + 1)).tolist()
         used %= max(width, 1)
         bins = names[used].tolist()
         found = {}

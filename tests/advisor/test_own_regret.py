@@ -25,7 +25,7 @@ from fedskew.advisor.own_evidence import (
     parse_fit,
     parse_own,
 )
-from fedskew.advisor.own_fit import Fit
+from fedskew.advisor.own_fit import Fit, choices
 from fedskew.advisor.price import COSTS
 from fedskew.advisor.study.reading import read_study
 from fedskew.advisor.study.run import read_result, result_path, run_setting
@@ -227,9 +227,10 @@ def test_fit_chooses_what_the_second_opinion_says() -> None:
     grid = (Constants(), Constants(0.05, 4.0, 2.0, 100.0), Constants(1.0, 0.25, 0.7, 20.0))
     fit = Fit(table, "accuracy", ("accuracy",), grid)
     for constants in grid:
-        for left in (None, "B"):
+        for left in (None, "B", "MNIST"):
             out = fit.losses(constants, None if left is None else fit.names.index(left))
-            for one, lost in zip(table, out, strict=True):
+            assert len(out) == 8 + 35 + 12  # ours, NIID-Bench's, Flower's
+            for one, lost in zip(table, out[:8], strict=True):
                 gone = frozenset({measure.first(one).dataset, left or ""})
                 name = measure.opinion_of(measure.opinion_rows(table, "accuracy", gone), constants)(one)
                 assert lost == measure.regret(one, name, "accuracy"), (constants, left, name)
@@ -240,7 +241,19 @@ def test_constants_are_chosen_without_the_data_set_judged() -> None:
     gains = {name: {"feddyn": 3.0, "fedprox": 0.0} for name in "ABCD"}
     table = world({**gains, "D": {"feddyn": -1.0, "fedprox": 1.0}})
     names = Fit(table, "accuracy", ("accuracy",)).nested()
-    assert names == ("feddyn", "feddyn", "feddyn", "feddyn")  # on D all the other data sets speak for it
+    assert [three[0] for three in names[:4]] == ["feddyn"] * 4  # on D all the other data sets speak for it
+
+
+def test_first_three_are_validated_among_themselves_alone() -> None:
+    early = {"feddyn": 1.0, "fedprox": 2.0, "scaffold": 9.0, "fednova": 3.0, "fedavg": 0.0}
+    ends = {"feddyn": 66.0, "fedprox": 61.0, "scaffold": 30.0, "fednova": 30.0, "fedavg": 60.0}
+    rows = [own(d, n, ends[n], d, accuracy_10=early[n], balanced_10=early[n]) for d in "ABCDE" for n in ends]
+    table = measure.own_settings(rows)
+    known = choices(table)
+    for one in table:
+        assert known["second opinion"](one, "accuracy") == "feddyn"
+        assert known["its first three, 10 % of the rounds"](one, "accuracy") == "fedprox"  # FedAvg is the third
+        assert known["validation, 10 % of the rounds"](one, "accuracy") == "scaffold"
 
 
 def test_fit_is_written_and_read_back() -> None:

@@ -1,5 +1,6 @@
 """Row hashes under a shared key: which rows two silos share, and that nothing is told without the key."""
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -152,7 +153,7 @@ def test_the_scan_of_a_file_holds_the_hashes_of_its_rows_whatever_the_batches(tm
     assert decoded(encoded(found)) == found
 
 
-@settings(max_examples=60)
+@settings(max_examples=int(os.environ.get("FEDSKEW_EXAMPLES", "40")))
 @given(st.lists(st.integers(0, 3_000), max_size=60), st.lists(st.integers(0, 3_000), max_size=60), st.booleans())
 def test_the_least_hashes_of_all_rows_are_those_of_the_parts_merged(one, other, many):
     parts = [list(one), list(other) + (list(range(5_000)) if many else [])]

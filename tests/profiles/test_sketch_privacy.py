@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -117,10 +118,10 @@ def noised_again(exact, scale, rng):
     return np.maximum(exact + rng.geometric(stop, exact.shape) - rng.geometric(stop, exact.shape), 0)
 
 
-def of_counts(counts):
-    names = [[str(i) for i in range(size)] for size in counts.shape]
-    label = label_skew_of(counts, *names)
-    return label, quantity_skew_of(counts, names[0], label)
+def of_counts(counts: Any) -> Any:
+    parties, classes = (tuple(str(i) for i in range(size)) for size in counts.shape)
+    label = label_skew_of(counts, parties, classes)
+    return label, quantity_skew_of(counts, parties, label)
 
 
 def test_the_noise_is_taken_out_of_the_indices_and_added_to_their_intervals():
@@ -128,7 +129,9 @@ def test_the_noise_is_taken_out_of_the_indices_and_added_to_their_intervals():
     rng = np.random.default_rng(5)
     exact = rng.multinomial(40, [0.4, 0.3, 0.2, 0.1], size=12) + np.arange(12)[:, None] % 3
     label, quantity = of_counts(exact)
-    raw, mended, covered = [], [], []
+    raw: list[Any] = []
+    mended: list[Any] = []
+    covered: list[Any] = []
     scales = np.full(12, 2.0)
     for _ in range(60):
         drawn = noised_again(exact, 2.0, rng)
@@ -138,14 +141,15 @@ def test_the_noise_is_taken_out_of_the_indices_and_added_to_their_intervals():
         noisy_sizes = msgspec.structs.replace(
             quantity, skew=skew, interval=interval, gini=float(gini(drawn.sum(axis=1)))
         )
-        found = label_corrected(noisy, drawn, scales), quantity_corrected(noisy_sizes, drawn, scales)
+        found: Any = label_corrected(noisy, drawn, scales), quantity_corrected(noisy_sizes, drawn, scales)
         raw.append((noisy.skew, noisy_sizes.skew))
         mended.append([one.skew for one in found])
         covered.append(
             [one.interval[0] <= e <= one.interval[1] for one, e in zip(found, (label.skew, quantity.skew), strict=True)]
         )
-        for one, before in zip(found, (noisy, noisy_sizes), strict=True):
-            assert one.interval[1] - one.interval[0] > before.interval[1] - before.interval[0]
+        for one, before in zip(found, (index.interval, interval), strict=True):
+            assert before is not None
+            assert one.interval[1] - one.interval[0] > before[1] - before[0]
     wanted = np.array([label.skew, quantity.skew])
     raw_bias, bias = (np.abs(np.mean(values, axis=0) - wanted) for values in (raw, mended))
     assert bias[0] < raw_bias[0] / 2  # noise in 48 cells of 10 rows adds most to the label index
@@ -177,7 +181,8 @@ def test_epsilon_of_one_changes_neither_severities_nor_what_prevails_on_real_sil
     for one, other in ((wanted.label, found.label), (wanted.quantity, found.quantity)):
         assert one.skew == pytest.approx(other.skew, abs=0.002)
         assert one.severity == other.severity
-        assert other.interval[0] <= one.skew <= other.interval[1]
+        assert other.interval is not None
+        assert other.interval[0] <= (one.skew or 0.0) <= other.interval[1]
     assert wanted.prevailing.kind == found.prevailing.kind
 
 

@@ -1,5 +1,6 @@
 """The profile of sketches is the profile of the rows, for all that sums can give."""
 
+import os
 from typing import Any
 
 import msgspec
@@ -103,7 +104,7 @@ def test_hygiene_that_sums_support_is_that_of_the_rows():
     assert all(finding in found for finding in wanted)
 
 
-@settings(max_examples=25)
+@settings(max_examples=int(os.environ.get("FEDSKEW_EXAMPLES", "25")))
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 2), st.sampled_from([0.0, 1.0, -3.5, 1e6, float("nan")])),

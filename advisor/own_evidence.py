@@ -8,20 +8,16 @@ seeds mostly predict one class does so as a whole: both have learnt nothing that
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
-from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedskew.advisor.evidence import KINDS, EvidenceRow
 from fedskew.advisor.price import COSTS
 from fedskew.advisor.situation import Facts
 from fedskew.profiles.errors import FedskewError, choices
-
-if TYPE_CHECKING:
-    from fedskew.advisor.study.run import Result
 
 VERSION = "fedskew-own-evidence/1"
 SOURCE = "fedskew_study"
@@ -163,7 +159,7 @@ STATED = Constants()
 FIT = "# fit: "
 COLUMNS = tuple(column.name for column in fields(OwnRow))
 _TYPES: Mapping[str, Any] = {column.name: column.type for column in fields(OwnRow)}
-_SCORES = tuple(name for name in COLUMNS if name.startswith(("accuracy", "balanced", "majority")))
+SCORES = tuple(name for name in COLUMNS if name.startswith(("accuracy", "balanced", "majority")))
 
 
 def _text() -> str:
@@ -278,73 +274,7 @@ def _cell(text: str, name: str, where: str) -> Any:
         value = int(text) if kind in (int, int | None) else float(text)
     except ValueError:
         raise FedskewError(f"{where}, column {name}: {text!r} is not a number") from None
-    ceiling = 100.0 if name in _SCORES else 1.0 if name in ("participation", "constant") else math.inf
+    ceiling = 100.0 if name in SCORES else 1.0 if name in ("participation", "constant") else math.inf
     if not 0 <= value <= ceiling or value == math.inf:
         raise FedskewError(f"{where}, column {name}: {text} is out of range")
     return value
-
-
-def own_rows(results: Iterable["Result"]) -> tuple[OwnRow, ...]:
-    """The results of a study, in the order of their settings' names; what is no classification is left out."""
-    from fedskew.advisor.study.rows import rows_of
-
-    found = []
-    for result in sorted(results, key=lambda one: one.setting.key):
-        if result.validation.settings["metric"] != "accuracy":
-            continue
-        profile = result.profile
-        severities = {getattr(profile, kind).severity for kind in ("label", "quantity", "feature", "concept")}
-        measured = {
-            "setting": result.setting.key,
-            "kind": profile.prevailing.kind,
-            "components": "+".join(profile.prevailing.components),
-            "severity": next(grade for grade in ("strong", "mild", "none") if grade in severities),
-            "classes_each": profile.label.classes_per_party.k,
-            "strong_concept": int(profile.concept.severity == "strong"),
-        }
-        found += [compact({**row, **measured}) for row in rows_of("evidence", result) if row["candidate"] in COSTS]
-    return tuple(found)
-
-
-def compact(row: Mapping[str, Any]) -> OwnRow:
-    """One row of :func:`fedskew.advisor.study.rows.rows_of`, with what the profile measured beside it, made short."""
-    values = {name: row[name] for name in COLUMNS if name in row and name not in _SCORES}
-    values["dataset"], values["table"] = SAME_DATA.get(row["data"], row["data"]), row["data"]
-    values["constant"] = row["constant_seeds"] / row["seeds"]
-    for name in ("label_skew", "feature_skew", "quantity_skew"):
-        values[name] = None if row[name] is None else _short(max(0.0, row[name]))
-    for name in ("step_ratio", "weight_sum"):
-        values[name] = _short(row[name])
-    for metric, long, curves, floor in (
-        ("accuracy", "accuracy", "curve", "majority"),
-        ("balanced", "balanced_accuracy", "balanced_curve", "majority_balanced"),
-    ):
-        constant = row[floor]
-        values[floor] = _percent(constant)
-        ends = [constant if one is None else one for one in row[f"{long}_by_seed"]]
-        values[metric] = _percent(constant if row["status"] == "failed" else fmean(ends))
-        whole = None not in row[f"{long}_by_seed"] and len(ends) > 1
-        values[f"{metric}_sd"] = _percent(stdev(ends)) if whole else None
-        for share in SHARES:
-            values[f"{metric}_{share}"] = _percent(at_share(row[curves], row["rounds"], share, constant))
-    return OwnRow(**values)
-
-
-def at_share(curves: Sequence[Sequence[float]], rounds: int, share: int, constant: float) -> float:
-    """Mean over seeds after a share of the rounds, rounded up; a seed that had diverged counts ``constant``.
-
-    Examples
-    --------
-    >>> at_share([[0.1, 0.2, 0.3], [0.5]], rounds=4, share=50, constant=0.0)
-    0.1
-    """
-    last = math.ceil(rounds * share / 100)
-    return fmean(line[last - 1] if len(line) >= last else constant for line in curves)
-
-
-def _percent(value: float) -> float:
-    return round(100 * value, 3)
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")

@@ -15,9 +15,10 @@ from pathlib import Path
 import regret_claims
 
 from fedskew.advisor import own_regret as measure
-from fedskew.advisor.own_evidence import OwnRow, format_own, own_rows, parse_own
+from fedskew.advisor.own_evidence import OwnRow, format_own, parse_own
 from fedskew.advisor.own_fit import Fit, choices
 from fedskew.advisor.own_regret import METRICS, Choice, Interval, Results
+from fedskew.advisor.own_results import own_rows
 from fedskew.advisor.price import TITLES as TITLE
 from fedskew.advisor.study.run import read_result
 from fedskew.profiles.atomic import write_atomically

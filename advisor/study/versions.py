@@ -21,7 +21,7 @@ def environment() -> dict[str, str]:
     """
     digest = hashlib.sha256()
     for room in ROOMS:
-        for path in sorted((Path(__file__).resolve().parents[1] / room).rglob("*.py")):
+        for path in sorted((Path(__file__).resolve().parents[2] / room).rglob("*.py")):
             digest.update(path.read_bytes())
     python = ".".join(map(str, sys.version_info[:3]))
     return {**{name: version(name) for name in VERSIONED}, "python": python, "code": digest.hexdigest()[:16]}

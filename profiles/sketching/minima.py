@@ -73,7 +73,8 @@ class RowKey:
         plain = np.ascontiguousarray(features, "<f4") + np.float32(0)  # -0.0 + 0.0 is 0.0
         plain[np.isnan(plain)] = np.nan  # one bit pattern for all missing values
         begun = {
-            int(code): blake2b(class_names[code].encode() + b"\0", key=self.key, digest_size=8) for code in set(labels)
+            code: blake2b(class_names[code].encode() + b"\0", key=self.key, digest_size=8)
+            for code in np.unique(labels).tolist()
         }
         data, width, out = memoryview(plain.tobytes()), 4 * plain.shape[1], bytearray()
         for at, code in enumerate(labels.tolist()):

@@ -17,15 +17,14 @@ from fedskew.advisor.own_evidence import (
     VERSION,
     Constants,
     OwnRow,
-    compact,
     fitted,
     format_own,
     own_evidence,
-    own_rows,
     parse_fit,
     parse_own,
 )
 from fedskew.advisor.own_fit import Fit, choices
+from fedskew.advisor.own_results import compact, own_rows
 from fedskew.advisor.price import COSTS
 from fedskew.advisor.study.reading import read_study
 from fedskew.advisor.study.run import read_result, result_path, run_setting

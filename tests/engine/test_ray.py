@@ -158,6 +158,27 @@ def test_a_run_begun_here_goes_on_on_a_ray_started_for_it_to_the_same_bytes(tmp_
     assert not [line for _, line in under(os.getpid()) if "ray" in line], "it ends with the call"
 
 
+def test_a_study_on_a_cluster_gives_the_bytes_of_a_local_one(tmp_path: Path, head: Head) -> None:
+    from fedskew.advisor.study.reading import read_study
+    from fedskew.advisor.study.run import Place
+    from fedskew.advisor.study.session import run_study
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 240)
+    np.savez(tmp_path / "blobs.npz", x=rng.normal(size=(240, 4)) + y[:, None], y=y)
+    (tmp_path / "tiny.toml").write_text(
+        'title = "Tiny"\n[defaults]\nrounds = 3\nlocal_epochs = 1\nseeds = 2\ncandidates = ["fedavg", "scaffold"]\n'
+        '[data.blobs]\nsource = "blobs.npz"\n'
+        '[[grid]]\ndata = "blobs"\npartition = "homo"\nparties = 4\nmodel = "linear"\n'
+    )
+    study = read_study(tmp_path / "tiny.toml", tmp_path, "")
+    local = run_study(study, tmp_path / "here", jobs=1)
+    there = run_study(study, tmp_path / "there", jobs=1, place=Place(backend="ray", address=head.address))
+    assert (local.missing, there.missing, there.failed) == (0, 0, {})
+    for path in (tmp_path / "here" / "settings").iterdir():
+        assert path.read_bytes() == (tmp_path / "there" / "settings" / path.name).read_bytes()
+
+
 def test_a_joined_cluster_gives_the_same_bytes_and_goes_on_for_others(expected: Any, head: Head) -> None:
     found = validate(
         table(), NAMES, backend="ray", address=head.address, **OPTIONS

@@ -183,7 +183,8 @@ def test_presets_hold_what_they_promise(pretended: Path) -> None:
     assert len({s.data for s in evidence.settings}) >= 10
     for one in evidence.settings:
         assert (one.rounds, one.local_epochs, one.seeds, one.tuning) == (30, 2, 5, True)
-        assert len(one.candidates) == 11
+        assert len(one.candidates) == 10  # all but FedBN, which is FedAvg without BatchNorm
+        assert "fedbn" not in one.candidates
     assert {s.participation for s in evidence.settings} == {1.0, 0.1}
     sensitivity = read_study("paper-sensitivity", pretended).settings
     assert {10, 20, 40, 80} <= {s.local_epochs for s in sensitivity}

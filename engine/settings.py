@@ -101,7 +101,7 @@ PRESETS: dict[str, Preset] = {
         seeds=5,
         max_rows=8_000,
         visits=8_000,
-        convolutional=Preset(settings=Settings(rounds=12), seeds=3, max_rows=1_000, visits=2_000),
+        convolutional=Preset(settings=Settings(rounds=12), seeds=3, max_rows=1_000, visits=6_000),
     ),
     "standard": Preset(
         settings=Settings(),

@@ -3,7 +3,7 @@
     python bench/curves.py [--only letter] [--pictures docs/pictures]
 
 a9a, LetterRecognition and MNIST, 10 parties each: IID, label Dirichlet 0.5, quantity Dirichlet 0.5. At most 10,000
-rows, the MLP (on MNIST's pixels too: the CNN's steps cost sixty times as much), 50 rounds of 5 local epochs, batch 64, the
+rows, the MLP (on MNIST's pixels too: the CNN's steps cost far more), 50 rounds of 5 local epochs, batch 64, the
 local rate 0.01 with momentum 0.9 and every algorithm at its own defaults: nothing is tuned, so that a curve shows the
 mechanism and not the tuning. 2 seeds; the line is their mean. FedBN is left out: in networks without BatchNorm it is
 FedAvg bit for bit. One JSON line a setting goes to stdout and a picture to --pictures.

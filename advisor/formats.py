@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from fedskew.advisor.page import Cell, Item, Page, Section, Table, capped, shown
@@ -27,29 +28,8 @@ def html(page: Page, version: str) -> str:
         return value if isinstance(value, Markup) else _clean(str(value))
 
     titles = {t.key: t.title for t in (*page.tables, *(t for s in page.sections for t in s.tables))}
-    count = iter(range(10_000))
-    sections = [
-        {
-            "key": section.key,
-            "title": section.title,
-            "facts": section.facts,
-            "text": section.text,
-            "notes": section.items,
-            "code": section.code,
-            "beside": [_table(table) for table in section.tables if _fits_beside(section, table)],
-            "tables": [_table(table) for table in section.tables if not _fits_beside(section, table)],
-            "pictures": [
-                {
-                    "svg": Markup(svg(picture.figure, f"p{next(count)}-", themed=True)),  # noqa: S704 - escaped by svg
-                    "finding": str(picture.figure.get_label()),
-                    "table": picture.table,
-                    "title": titles[picture.table],
-                }
-                for picture in section.pictures
-            ],
-        }
-        for section in page.sections
-    ]
+    prefixes = (f"p{number}-" for number in count())
+    sections = [_section(section, titles, prefixes) for section in page.sections]
     shape = {
         "headline": page.headline,
         "warning": page.warning,
@@ -61,6 +41,31 @@ def html(page: Page, version: str) -> str:
         autoescape=True, undefined=StrictUndefined, finalize=clean, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(template()).render(page=shape, version=version) + "\n"
+
+
+def _section(section: Section, titles: Mapping[str, str], prefixes: Iterator[str]) -> dict[str, Any]:
+    """What the template needs of a section; every picture gets a prefix of its own for the ids in it."""
+    from markupsafe import Markup
+
+    return {
+        "key": section.key,
+        "title": section.title,
+        "facts": section.facts,
+        "text": section.text,
+        "notes": section.items,
+        "code": section.code,
+        "beside": [_table(table) for table in section.tables if _fits_beside(section, table)],
+        "tables": [_table(table) for table in section.tables if not _fits_beside(section, table)],
+        "pictures": [
+            {
+                "svg": Markup(svg(picture.figure, next(prefixes), themed=True)),  # noqa: S704 - escaped by svg
+                "finding": str(picture.figure.get_label()),
+                "table": picture.table,
+                "title": titles[picture.table],
+            }
+            for picture in section.pictures
+        ],
+    }
 
 
 def _fits_beside(section: Section, table: Table) -> bool:

@@ -6,7 +6,7 @@ from fedskew.advisor.page import Cell, Column, Picture, Section, Table
 from fedskew.advisor.wording import candidate_note, how_trained
 from fedskew.engine import party_plots, plots
 from fedskew.engine.reading import algorithm_title, ranked
-from fedskew.engine.records import Candidate, Validation
+from fedskew.engine.records import Candidate, Comparison, Validation
 
 VERDICTS = {
     "all_failed": "every candidate failed",
@@ -48,50 +48,30 @@ def validation_sections(found: Validation) -> tuple[Section, ...]:
     return tuple(sections)
 
 
+LEADERBOARD = (
+    Column("algorithm"),
+    Column("accuracy, %", "percent"),
+    Column("lower", "percent"),
+    Column("upper", "percent"),
+    Column("sd of seeds", "percent"),
+    Column("against advice, points", "percent"),
+    Column("lower", "percent"),
+    Column("upper", "percent"),
+    Column("balanced, %", "percent"),
+    Column("lift", "percent"),
+    Column("worst party"),
+    Column("its accuracy, %", "percent"),
+    Column("spread", "percent"),
+    Column("bytes per party", "bytes"),
+    Column("seconds", "number"),
+    Column("note"),
+)
+
+
 def leaderboard(found: Validation) -> Table:
     """Candidates, best first, then the reference lines."""
     gaps = {gap.algorithm: gap for gap in found.comparisons}
-    columns = (
-        Column("algorithm"),
-        Column("accuracy, %", "percent"),
-        Column("lower", "percent"),
-        Column("upper", "percent"),
-        Column("sd of seeds", "percent"),
-        Column("against advice, points", "percent"),
-        Column("lower", "percent"),
-        Column("upper", "percent"),
-        Column("balanced, %", "percent"),
-        Column("lift", "percent"),
-        Column("worst party"),
-        Column("its accuracy, %", "percent"),
-        Column("spread", "percent"),
-        Column("bytes per party", "bytes"),
-        Column("seconds", "number"),
-        Column("note"),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for one in ranked(found):
-        gap = gaps.get(one.algorithm)
-        rows.append(
-            (
-                algorithm_title(one.algorithm),
-                one.accuracy.mean,
-                one.accuracy.lower,
-                one.accuracy.upper,
-                deviation(one),
-                None if gap is None else gap.difference,
-                None if gap is None else gap.lower,
-                None if gap is None else gap.upper,
-                one.balanced_accuracy.mean,
-                one.lift,
-                None if one.worst_party is None else one.worst_party.party,
-                None if one.worst_party is None else one.worst_party.accuracy,
-                one.spread,
-                one.bytes_per_party,
-                one.seconds,
-                _note(one, found.recommended),
-            )
-        )
+    rows = [_board_row(one, gaps.get(one.algorithm), found.recommended) for one in ranked(found)]
     lines = found.references
     for name, line in (
         ("centralised", lines.centralised),
@@ -101,7 +81,27 @@ def leaderboard(found: Validation) -> Table:
         if line is not None:
             score, other = line.accuracy, line.balanced_accuracy.mean
             rows.append((name, score.mean, score.lower, score.upper, *[None] * 4, other, *[None] * 6, "reference"))
-    return Table("leaderboard", "Leaderboard, with 95 % intervals", columns, rows)
+    return Table("leaderboard", "Leaderboard, with 95 % intervals", LEADERBOARD, rows)
+
+
+def _board_row(one: Candidate, gap: Comparison | None, recommended: str) -> tuple[Cell, ...]:
+    worst = one.worst_party
+    return (
+        algorithm_title(one.algorithm),
+        one.accuracy.mean,
+        one.accuracy.lower,
+        one.accuracy.upper,
+        deviation(one),
+        *([None] * 3 if gap is None else [gap.difference, gap.lower, gap.upper]),
+        one.balanced_accuracy.mean,
+        one.lift,
+        None if worst is None else worst.party,
+        None if worst is None else worst.accuracy,
+        one.spread,
+        one.bytes_per_party,
+        one.seconds,
+        _note(one, recommended),
+    )
 
 
 def deviation(one: Candidate) -> float | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.encoding import Scaling, encode, scaling
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.keyed import generator
-from fedskew.profiles.partitions import Holdout, Partition, make_partition
+from fedskew.profiles.partitions import Holdout, Partition
 
 TEST_SHARE = 0.25  # the share NIID-Bench holds out where a data set has no test part of its own
 DENSE_LIMIT = 200_000_000  # bytes; sparse features above this stay sparse
@@ -55,6 +55,7 @@ def hold_out(partition: Partition, share: float = TEST_SHARE, seed: int = 0) -> 
 
     Examples
     --------
+    >>> from fedskew.profiles.partitions import make_partition
     >>> toy = make_partition(np.zeros((8, 1)), [0, 0, 0, 0, 1, 1, 1, 1], ["a"] * 8)
     >>> split = hold_out(toy)
     >>> split.rows, len(split.test.labels)
@@ -68,7 +69,7 @@ def hold_out(partition: Partition, share: float = TEST_SHARE, seed: int = 0) -> 
             "no rows can be held out for testing: no party has two rows of one class; give a test table with --test"
         )
     test = Holdout(partition.features[picked], _target(partition)[picked], partition.party[picked])
-    return _select(partition, ~picked).with_test(test)
+    return partition.select(~picked).with_test(test)
 
 
 def cap_rows(partition: Partition, most: int | None, seed: int = 0) -> Partition:
@@ -76,7 +77,7 @@ def cap_rows(partition: Partition, most: int | None, seed: int = 0) -> Partition
     if most is None or partition.rows <= most:
         return partition
     dropped = draw_stratified(partition, 1 - most / partition.rows, seed, leave=1)
-    return _select(partition, ~dropped)
+    return partition.select(~dropped)
 
 
 def draw_stratified(partition: Partition, share: float, seed: int, leave: int) -> NDArray[np.bool_]:
@@ -133,20 +134,6 @@ def prepare(partition: Partition, most: int | None = None, seed: int = 0) -> Pre
 
 def _target(partition: Partition) -> NDArray[np.int64]:
     return partition.labels
-
-
-def _select(partition: Partition, keep: NDArray[np.bool_]) -> Partition:
-    return make_partition(
-        partition.features[keep],
-        partition.labels[keep],
-        partition.party[keep],
-        class_names=partition.class_names,
-        party_names=partition.party_names,
-        columns=partition.columns,
-        test=partition.test,
-        findings=partition.findings,
-        target=None if partition.target is None else partition.target[keep],
-    )
 
 
 def arrays_of(data: Prepared) -> dict[str, NDArray[Any]]:

@@ -39,9 +39,9 @@ def summarise(
     ``extra`` goes into the settings as it is; ``tried`` says for each trial what tuning tried.
     """
     majority = _majority(data)
-    seeds = max(len(trial.seeds) for trial in trials)
     pairs = [(t, o) for t, o in zip(trials, outcomes, strict=True) if t.role == "candidate"]
     lines = [lines for t, lines in zip(trials, tried or [()] * len(trials), strict=True) if t.role == "candidate"]
+    seeds = max(len(trial.seeds) for trial in trials)
     candidates = tuple(
         msgspec.structs.replace(
             _candidate(t, o, data, majority),
@@ -52,24 +52,17 @@ def summarise(
     )
     curves = {c.algorithm: means(c.accuracy.curve) for c in candidates if c.status == "ok"}
     candidates = _costed(candidates, curves)
-    hits = {t.algorithm.name: _hits(o, data) for t, o in pairs}
-    alive = {c.algorithm for c in candidates if c.status != "diverged"}
-    paired = {
-        name: _paired(values, hits[recommended])
-        for name, values in hits.items()
-        if name != recommended and {name, recommended} <= alive
-    }
+    paired = _all_paired(pairs, candidates, data, recommended)
     algorithms = {t.algorithm.name: t.algorithm for t, _ in pairs}
     cheapest = sorted(candidates, key=lambda c: (c.bytes_per_party, algorithms[c.algorithm].client_state))
     entries = [Entry(c.algorithm, algorithms[c.algorithm].title, c.status, c.accuracy.mean) for c in cheapest]
-    references = References(
-        majority=majority,
-        **{t.role: _reference(o, data) for t, o in zip(trials, outcomes, strict=True) if t.role != "candidate"},
-    )
     level = 1 - 0.05 / max(1, len(candidates) - 1)
     return Validation(
         candidates=candidates,
-        references=references,
+        references=References(
+            majority=majority,
+            **{t.role: _reference(o, data) for t, o in zip(trials, outcomes, strict=True) if t.role != "candidate"},
+        ),
         recommended=recommended,
         comparisons=tuple(_comparison(name, found, level) for name, found in paired.items()),
         verdict=decide(entries, recommended, paired),
@@ -117,6 +110,19 @@ def _hits(outcome: Outcome, data: Prepared) -> NDArray[np.float64]:
         spread_ = max(float(data.test_y.var()), 1e-30)
         return np.asarray(1.0 - (outcome.predicted - data.test_y) ** 2 / spread_)
     return np.asarray(outcome.predicted == data.test_y, dtype=np.float64)
+
+
+def _all_paired(
+    pairs: list[tuple[Trial, Outcome]], candidates: tuple[Candidate, ...], data: Prepared, recommended: str
+) -> dict[str, Spread]:
+    """Each candidate against the recommended one, by name; none where either diverged."""
+    hits = {t.algorithm.name: _hits(o, data) for t, o in pairs}
+    alive = {c.algorithm for c in candidates if c.status != "diverged"}
+    return {
+        name: _paired(values, hits[recommended])
+        for name, values in hits.items()
+        if name != recommended and {name, recommended} <= alive
+    }
 
 
 def _paired(values: NDArray[np.float64], against: NDArray[np.float64]) -> Spread:

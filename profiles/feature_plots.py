@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedskew.profiles.drawing import (
@@ -89,22 +90,7 @@ def _draw_ranking(where: Where, heading: str, rows: Sequence[tuple[str, float | 
         write(axes, axes.get_xlim()[0], -0.5, "●  mean        ○  spread", shift=(0, 5), va="bottom", color=MUTED)
     axes.axvline(0, color=FAINT, linewidth=1)
     for row, (first, second) in enumerate((first, second) for _, first, second in shown):
-        write(axes, axes.get_xlim()[0], row, names[row], shift=(-4, 0), ha="right")
-        axes.plot([min(0, first or 0), max(0, first or 0, second or 0)], [row, row], color=WASH, linewidth=4, zorder=1)
-        if second is not None:
-            axes.plot([second], [row], "o", markersize=5, color=PAPER, markeredgecolor=MUTED, zorder=2)
-        if first is not None:
-            axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
-        texts = [f"{value:z.3f}" for value in (first, second) if value is not None]
-        write(
-            axes,
-            axes.get_xlim()[1],
-            row,
-            " · ".join(texts) or "not measurable",
-            shift=(4, 0),
-            color=MUTED,
-            fontsize=7.5,
-        )
+        _draw_dots(axes, row, names[row], first, second)
     if rest:
         most = max((value or 0.0 for _, *pair in rest for value in pair), default=0.0)
         write(
@@ -115,3 +101,15 @@ def _draw_ranking(where: Where, heading: str, rows: Sequence[tuple[str, float | 
             shift=(0, -8),
             color=MUTED,
         )
+
+
+def _draw_dots(axes: Axes, row: int, name: str, first: float | None, second: float | None) -> None:
+    left, right = axes.get_xlim()
+    write(axes, left, row, name, shift=(-4, 0), ha="right")
+    axes.plot([min(0, first or 0), max(0, first or 0, second or 0)], [row, row], color=WASH, linewidth=4, zorder=1)
+    if second is not None:
+        axes.plot([second], [row], "o", markersize=5, color=PAPER, markeredgecolor=MUTED, zorder=2)
+    if first is not None:
+        axes.plot([first], [row], "o", markersize=5, color=ACCENT, zorder=3)
+    texts = [f"{value:z.3f}" for value in (first, second) if value is not None]
+    write(axes, right, row, " · ".join(texts) or "not measurable", shift=(4, 0), color=MUTED, fontsize=7.5)

@@ -76,22 +76,10 @@ def partition_source(
     EnvironmentFaultError
         A place cannot be written to; found before any work is done.
     """
-    given = dict(parameters or {})
-    options = {
-        name: value for name, value in (reading or {}).items() if value is not None and value not in ((), [], "")
-    }
-    for name in _COLUMN:
-        if given.get(name) is not None:
-            options["party"] = given[name]
-        given.pop(name, None)
+    given, options = _options_of(parameters, reading)
     plan = resolve(strategy, given)
     paths = _paths(source)
-    index_path = Path(out)
-    if index_path.suffix.lower() not in {".json", ".npz"}:
-        raise FedskewError(f"{out}: the name of an index file ends in .json or .npz")
-    check_output(index_path)
-    if write_silos is not None:
-        check_output(Path(write_silos), folder=True)
+    index_path = _writable(Path(out), write_silos)
     opened = open_source(paths[0] if len(paths) == 1 else paths, options)
     codes, names = assign_source(opened, plan, seed)
     result = transformed(opened.partitioned(codes, names, simulated=plan.simulated), plan, seed)
@@ -99,13 +87,10 @@ def partition_source(
     if write_silos is not None:
         silos = Path(write_silos)
         test = write_silo_files(opened, codes, names, result, silos, plan=plan)
-    recorded = dict(options)
-    if "test" in recorded:
-        recorded["test"] = relative_to_index(recorded["test"], index_path)
     index = make_index(
         codes, names, plan, seed,
         source=[relative_to_index(path, index_path) for path in paths],
-        reading=recorded,
+        reading=_recorded(options, index_path),
         data_hash=hash_of(paths),
     )  # fmt: skip
     write_index(index, index_path)
@@ -123,6 +108,36 @@ def partition_source(
         test=None if test is None else str(test),
         silo_options=() if silos is None else _silo_options(opened, names, result, test),
     )
+
+
+def _options_of(
+    parameters: Mapping[str, Any] | None, reading: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the strategy gets, and what the reader gets: the column of ``natural`` is the reader's party."""
+    given = dict(parameters or {})
+    options = {
+        name: value for name, value in (reading or {}).items() if value is not None and value not in ((), [], "")
+    }
+    for name in _COLUMN:
+        if given.get(name) is not None:
+            options["party"] = given[name]
+        given.pop(name, None)
+    return given, options
+
+
+def _writable(index_path: Path, silos: str | Path | None) -> Path:
+    """Check both places before any work is done."""
+    if index_path.suffix.lower() not in {".json", ".npz"}:
+        raise FedskewError(f"{index_path}: the name of an index file ends in .json or .npz")
+    check_output(index_path)
+    if silos is not None:
+        check_output(Path(silos), folder=True)
+    return index_path
+
+
+def _recorded(options: Mapping[str, Any], index_path: Path) -> dict[str, Any]:
+    """The reader's options as the index keeps them: paths from where it lies."""
+    return {name: relative_to_index(value, index_path) if name == "test" else value for name, value in options.items()}
 
 
 def assign_source(opened: Source, plan: Plan, seed: int) -> tuple[Codes, tuple[str, ...]]:

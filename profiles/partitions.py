@@ -134,6 +134,28 @@ class Partition:
         """The same partition with another held-out table."""
         return replace(self, test=test)
 
+    def select(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> "Partition":
+        """The partition of some of the rows; names, columns, test table and findings stay.
+
+        Parameters
+        ----------
+        keep : (N,) bool, or ascending row numbers
+
+        Examples
+        --------
+        >>> toy = make_partition(np.eye(3), ["cat", "dog", "dog"], ["a", "a", "b"])
+        >>> toy.select(toy.labels == 1).counts.tolist()
+        [[0, 1], [0, 1]]
+        """
+        return replace(
+            self,
+            features=self.features[keep],
+            labels=self.labels[keep],
+            party=self.party[keep],
+            target=None if self.target is None else self.target[keep],
+            _counts=[],
+        )
+
 
 def make_partition(
     features: "NDArray[Any] | csr_array",

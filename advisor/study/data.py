@@ -120,14 +120,4 @@ def _every(partition: Partition, step: int) -> Partition:
         return partition
     first = np.searchsorted(partition.party, partition.party)
     kept = np.flatnonzero((np.arange(partition.rows) - first) % step == 0)
-    return make_partition(
-        partition.features[kept],
-        partition.labels[kept],
-        partition.party[kept],
-        class_names=partition.class_names,
-        party_names=partition.party_names,
-        columns=partition.columns,
-        test=partition.test,
-        findings=partition.findings,
-        target=None if partition.target is None else partition.target[kept],
-    )
+    return partition.select(kept)

@@ -46,9 +46,10 @@ class Tuned:
 def tuning_table(data: Prepared, seed: int) -> Prepared:
     """Hold a fifth of every party's training rows back; the test rows are left out altogether."""
     held = np.zeros(len(data.y), np.bool_)
-    for name, first, last in zip(data.names, data.bounds, data.bounds[1:], strict=False):
+    places = zip(data.names, data.bounds, data.bounds[1:], rows_held(np.diff(data.bounds)), strict=False)
+    for name, first, last, number in places:
         rows = generator("tuning rows", seed, name).permutation(last - first) + first
-        held[rows[: int(HELD_BACK * (last - first))]] = True
+        held[rows[:number]] = True
     party = np.repeat(np.arange(len(data.names), dtype=np.int32), np.diff(data.bounds))
     kept = np.bincount(party[~held], minlength=len(data.names))
     return replace(
@@ -61,6 +62,29 @@ def tuning_table(data: Prepared, seed: int) -> Prepared:
         test_y=data.y[held],
         test_party=party[held],
     )
+
+
+def rows_held(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows of each party are held back for tuning: a fifth, rounded down.
+
+    Where no party has five rows, every fifth row counted over all parties is held back instead, but never a party's
+    last one; all 0 where even that leaves nothing, and tuning is then not possible.
+
+    Examples
+    --------
+    >>> rows_held(np.array([50, 14, 3])).tolist(), rows_held(np.array([3, 3, 4])).tolist(), rows_held(np.ones(9)).sum()
+    ([10, 2, 0], [0, 1, 1], 0)
+    """
+    found = (HELD_BACK * sizes).astype(np.int64)
+    if not found.any():
+        every = np.diff(np.floor(HELD_BACK * np.cumsum(sizes) + 1e-9), prepend=0.0).astype(np.int64)
+        found = np.clip(np.minimum(every, np.asarray(sizes, np.int64) - 1), 0, None)
+    return found
+
+
+def can_tune(data: Prepared) -> bool:
+    """Whether any party can spare rows to judge settings on."""
+    return bool(rows_held(np.diff(data.bounds)).any())
 
 
 def tune_all(trials: Sequence[Trial], run: RunFn) -> tuple[list[Trial], list[tuple[Tried, ...]]]:

@@ -16,6 +16,7 @@ from fedskew.engine.settings import Settings, changed_settings, find_preset
 from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
 from fedskew.engine.transforms import read_transforms
+from fedskew.engine.tuning import can_tune
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Partition
 
@@ -62,7 +63,8 @@ def validate(
         all of them, as below
     seed : base seed of the splits and of the runs
     jobs : worker processes; None: one a core
-    tuning : give every candidate the same number of settings to try, on rows held back from training
+    tuning : give every candidate the same number of settings to try, on rows held back from training; not done where
+        the parties are too small to spare any, and the settings of the result then say so
     run : folder that keeps every finished part, so that the same call resumes to the same bytes; ``auto``: one in the
         user's cache, removed when done; None keeps nothing
     force_resume : go on in a run folder whose data, options or versions differ; the break is recorded there
@@ -105,6 +107,7 @@ def validate(
     from fedskew.engine.session import Session, train  # torch takes a second to import: only here
 
     chief = recommended or chosen[0].name
+    tuning = tuning and can_tune(data)
     tuned = tuning and how.rounds > 0
     how_to = Session(chief, seed, jobs, tuned, run, force_resume, progress, announce, backend, address)
     found = train(trials, data, how_to)

@@ -153,22 +153,23 @@ def _trained(
     """What ``validate`` does, with all seeds for every candidate, and the curves of balanced accuracy kept."""
     from fedskew.engine.session import open_workers
     from fedskew.engine.store import RunStore
-    from fedskew.engine.tuning import tune_all, tuning_table
+    from fedskew.engine.tuning import can_tune, tune_all, tuning_table
 
     data = prepare(partition, None, setting.seed)
     trials = _trials(setting, data)
     tables = {"main": data}
-    if setting.tuning:
+    tuned = setting.tuning and can_tune(data)
+    if tuned:
         tables["tuning"] = tuning_table(data, setting.seed)
     with (
         closing(RunStore(run, {"setting": setting.key, **environment()})) as store,
         open_workers(tables, 1, store, place.backend, place.address) as workers,
     ):
-        trials, tried = tune_all(trials, workers.run) if setting.tuning else (trials, [()] * len(trials))
+        trials, tried = tune_all(trials, workers.run) if tuned else (trials, [()] * len(trials))
         outcomes = workers.run(trials)
     names = [trial.name for trial in trials if trial.role == "candidate"]
     against = "fedavg" if "fedavg" in names else names[0]
-    used = {"preset": "study", "seed": setting.seed, "tuning": "equal" if setting.tuning else "none"}
+    used = {"preset": "study", "seed": setting.seed, "tuning": "equal" if tuned else "none"}
     validation = summarise(trials, outcomes, data, against, used, tried)
     curves = {
         trial.name: tuple(tuple(float(v) for v in line if math.isfinite(v)) for line in outcome.balanced)

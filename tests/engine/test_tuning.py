@@ -11,6 +11,7 @@ from fedskew.engine.settings import Settings
 from fedskew.engine.splits import prepare
 from fedskew.engine.tuning import tune, tuning_table
 from fedskew.profiles import make_partition
+from fedskew.profiles.partitions import Holdout
 
 
 def table():
@@ -113,3 +114,22 @@ def test_the_worst_seed_decides():
         return found
 
     assert float(tune([trial("fedavg")], run)[0].hyper["lr"]) < 0.02
+
+
+def test_parties_too_small_to_spare_a_fifth_spare_every_fifth_row_of_all():
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    found = validate(
+        make_partition(x, np.arange(40) % 2, np.repeat(np.arange(10), 4)), ["fedavg"], rounds=2, seeds=2, jobs=1
+    )
+    assert found.settings["tuning"] == "equal"
+    assert found.candidates[0].tuning
+
+
+def test_where_no_row_can_be_spared_nothing_is_tuned_and_the_settings_say_so():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    silos = make_partition(x, np.arange(20) % 2, np.repeat(np.arange(20), 1)).with_test(
+        Holdout(x.astype(np.float32), np.arange(20) % 2)
+    )
+    found = validate(silos, ["fedavg"], rounds=2, seeds=2, jobs=1)
+    assert found.settings["tuning"] == "none"
+    assert not found.candidates[0].tuning

@@ -32,7 +32,7 @@ import numpy as np
 
 from fedskew.advisor.evidence import CITATION, EvidenceRow
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
-from fedskew.advisor.own_evidence import Constants, fitted
+from fedskew.advisor.own_evidence import SOURCE, Constants, fitted
 from fedskew.advisor.price import TITLES, base_name, cost
 from fedskew.advisor.situation import Situation
 
@@ -74,12 +74,16 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The evidence on one algorithm: ``settings`` and ``datasets`` count its neighbours, nearest few in ``nearest``."""
+    """The evidence on one algorithm: ``settings`` and ``datasets`` count its neighbours, nearest few in ``nearest``.
+
+    ``own``: how many of the settings are of fedskew's own study, which are short runs on few rows.
+    """
 
     algorithm: str
     expected_gain: Gain
     settings: int
     datasets: int
+    own: int = 0
     nearest: tuple[Neighbour, ...] = ()
 
 
@@ -190,10 +194,15 @@ def opinions(place: Place, rows: tuple[EvidenceRow, ...], constants: Constants |
         order = sorted(range(len(items)), key=lambda i: (-weights[i], items[i].row.source, items[i].row.dataset))
         near = [i for i in order if alike[i] >= NEAR]
         nearest = tuple(_neighbour(items[i], alike[i]) for i in near[:3])
-        datasets = len({items[i].row.dataset for i in near})
-        gain = _gain(items, alike, constants)
         found.append(
-            Opinion(algorithm=name, expected_gain=gain, settings=len(near), datasets=datasets, nearest=nearest)
+            Opinion(
+                algorithm=name,
+                expected_gain=_gain(items, alike, constants),
+                settings=len(near),
+                datasets=len({items[i].row.dataset for i in near}),
+                own=sum(items[i].row.source == SOURCE for i in near),
+                nearest=nearest,
+            )
         )
     return tuple(sorted(found, key=lambda opinion: (not _known(opinion), -opinion.expected_gain.mean)))
 
@@ -261,6 +270,7 @@ def _text(verdict: str, best: Opinion, agrees: bool, recommended: str) -> str:
     gain, name, mine = best.expected_gain, TITLES[best.algorithm], TITLES[base_name(recommended)]
     points = f"{gain.mean:+.1f} points ({gain.lower:+.1f} to {gain.upper:+.1f}) against FedAvg"
     basis = f"from {best.settings} settings on {best.datasets} data sets like yours"
+    basis += f", {best.own} of them short runs of our own" if best.own else ""
     where = "it agrees with the recommendation" if agrees else f"it would not choose {mine}"
     same = "expects nothing to beat FedAvg by half a point"
     cheaper = "" if mine == "FedAvg" else f", so {mine} must show its worth: validate, or take FedAvg, which is cheaper"

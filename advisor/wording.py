@@ -110,8 +110,9 @@ def sureness(advice: Recommendation) -> tuple[str, str]:
     told = "No published setting is near this one."
     if mine is not None:
         gain = mine.expected_gain
+        source = "Published results and our own short runs" if mine.own else "Published results"
         told = (
-            f"Published results: {algorithm_title(mine.algorithm)} {gain.mean:+.1f} points against FedAvg "
+            f"{source}: {algorithm_title(mine.algorithm)} {gain.mean:+.1f} points against FedAvg "
             f"({gain.lower:+.1f} to {gain.upper:+.1f}), {mine.settings} settings on {mine.datasets} data sets."
         )
     return word, f"{told} The skew itself is read with {percent_sure(advice.profile.prevailing.confidence)} confidence."

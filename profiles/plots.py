@@ -122,10 +122,18 @@ def _draw_needle(
     interval = getattr(skew, "interval", None)
     if interval is not None:
         low, high = (_place(value, ends) for value in interval)
-        axes.plot([low, high], [y, y], color=INK, linewidth=1.6, solid_capstyle="round")
+        axes.plot([low, high], [y, y], color=INK, linewidth=1.6, solid_capstyle="round", clip_on=False)
     face, edge = (PAPER, INK) if skew.severity == "none" else (INK, PAPER)  # hollow: no more than chance
     axes.plot(
-        [_place(skew.skew, ends)], [y], "o", color=face, markersize=6.5, markeredgecolor=edge, markeredgewidth=1.2
+        [_place(skew.skew, ends)],
+        [y],
+        "o",
+        color=face,
+        markersize=6.5,
+        markeredgecolor=edge,
+        markeredgewidth=1.2,
+        clip_on=False,  # at 0 it stands on the edge
+        zorder=4,
     )
     write(axes, 3, y, f"{skew.skew:z.3f}", shift=(7, 0), weight="bold")
     chance = "" if skew.p_value is None else ", p < .001" if skew.p_value < 0.001 else f", p {skew.p_value:.2g}"

@@ -17,6 +17,7 @@ from fedskew.advisor.checks import (
     partial_participation,
     run_checks,
     server_optimizer,
+    slow_start,
     state,
     tuning,
     unequal_steps,
@@ -114,6 +115,8 @@ SILENT: list[tuple[CheckFn, str, Given, Given]] = [
     (mixed, "mild", (("label_dirichlet", "feature"), {}, {}), (DIR, {}, {})),
     (state, "mild", (DIR, {}, {"stateless_clients": True}), (DIR, {}, {})),
     (double_traffic, "mild", (DIR, IMAGE, {}), (DIR, {}, {})),
+    (slow_start, "mild", (DIR, IMAGE, {}), (DIR, {}, {})),
+    (slow_start, "mild", (DIR, IMAGE, {}), (DIR, IMAGE, {"participation": 0.1})),
     (partial_participation, "strong", (DIR, IMAGE, {"participation": 0.1}), (DIR, {}, {"participation": 0.1})),
 ]
 

@@ -17,7 +17,6 @@ app = typer.Typer(
     name="fedskew",
     help="How skewed are your silos, which federated algorithm suits that skew, and is that true on your data?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich's help pages take 0.15 s to import; --help is to answer at once
 )

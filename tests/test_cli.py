@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -253,3 +254,11 @@ def test_real_stops_as_a_table_and_as_five_silos_give_the_same_profile(data_file
     silos = fedskew("profile", tmp_path, "--label", "problem", "--json", "-", "--quiet")
     assert table.returncode == silos.returncode == 0, table.stderr + silos.stderr
     assert json.loads(table.stdout) == json.loads(silos.stdout)
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("fedskew pro", "profile"), ("fedskew validate --pre", "--preset")])
+def test_the_shell_completes_commands_and_options(typed, offered):
+    script = Path(sys.executable).with_name("fedskew")
+    asked = {"_FEDSKEW_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run([script], capture_output=True, text=True, env={**os.environ, **asked}, check=False)
+    assert done.stdout.split() == [offered]

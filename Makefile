@@ -19,9 +19,10 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --ignore=tests/browser
 
-test-long: $(VENV)/.dev ## the kills, twenty times as many, and more damage to the run store
+test-long: $(VENV)/.dev ## the kills, twenty times as many, more damage to the run store, and mutated sketches
 	FEDSKEW_KILLS=500 OMP_NUM_THREADS=1 $(BIN)/pytest tests/engine/test_resume.py -k ever_again
 	FEDSKEW_FLIPS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/reliability/test_damaged_store.py
+	FEDSKEW_FUZZ=100000 OMP_NUM_THREADS=1 $(BIN)/pytest --timeout 0 tests/profiles/test_sketch_file.py -k mutants
 
 docs: $(VENV)/.docs ## the documentation as a site in build/site; any warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -34,12 +35,15 @@ test-browser: $(VENV)/.dev ## look at report pages in chromium; skipped, with th
 	BIN=$(BIN) tests/browser/run
 
 test-flower: .venv-flower/.done ## run exported apps in Flower's simulation, offline, in an environment of their own
-	OMP_NUM_THREADS=1 .venv-flower/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/flower
+	OMP_NUM_THREADS=1 .venv-flower/bin/python -m pytest -p no:cacheprovider tests/flower
 
-.venv-flower/.done: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-flower
-	.venv-flower/bin/python -m pip install --quiet -c constraints.txt -e . 'flwr[simulation]>=1.42,<2' 'pytest>=9,<10' \
-		'pytest-timeout>=2.3' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+# Flower's pins must not touch .venv. What both need, torch above all, is taken from there: a .pth file adds it, behind.
+.venv-flower/.done: pyproject.toml constraints.txt $(VENV)/.dev
+	$(BIN)/python -m venv --clear .venv-flower
+	$(BIN)/python -c "from sysconfig import get_path; p = get_path('purelib'); \
+		q = p.replace('/$(VENV)/', '/.venv-flower/'); \
+		open(q + '/shared.pth', 'w').write(f'import site; site.addsitedir({p!r})\n')"
+	.venv-flower/bin/python -m pip install --quiet --no-compile -c constraints.txt 'flwr[simulation]>=1.42,<2'
 	touch $@
 
 test-ray: $(VENV)/.ray ## run trials on a Ray started here and on a cluster started by hand

@@ -1,7 +1,8 @@
 """How fast files are sketched, against a bare Polars scan of the same file in the same run, and in how much memory.
 
-``python bench/sketching.py [ROWS] [csv|parquet]``: 20 float columns, 100 parties, 10 classes; 1,000,000 rows if not
-given. The scan it is compared with reads the same columns batch by batch and adds up nothing but their rows.
+``python bench/sketching.py [ROWS] [csv|parquet] [TIMES]``: 20 float columns, 100 parties, 10 classes; 1,000,000 rows,
+read once, if not given. The scan it is compared with reads the same columns batch by batch and adds up nothing but
+their rows.
 
 Measured 2026-11-30 on two cores shared with much other work (load 9 to 10: wall time says nothing, and even CPU seconds
 are up to twice those of an idle machine), Python 3.11.7, numpy 2.4.6; the better of two or four readings each:
@@ -68,15 +69,15 @@ def write(path: Path, rows: int) -> None:
         part.unlink()
 
 
-def measure(what: str, path: str) -> None:
-    """One reading in a process of its own: rows a second and peak memory."""
-    start, cpu = time.perf_counter(), time.process_time()
-    if what == "scan":
-        rows = sum(
-            b.height for b in iter_batches(Path(path), ["y", "party", *COLUMNS], ["y", "party"], Options(), tell=print)
-        )
-    else:
-        rows = sum(one.rows for one in scan_file(Path(path), Wanted("y", "party")))
+def measure(what: str, path: str, times: str) -> None:
+    """One reading in a process of its own: rows a second and peak memory; the file is read so many times."""
+    start, cpu, rows = time.perf_counter(), time.process_time(), 0
+    for _ in range(int(times)):
+        if what == "scan":
+            batches = iter_batches(Path(path), ["y", "party", *COLUMNS], ["y", "party"], Options(), tell=print)
+            rows += sum(batch.height for batch in batches)
+        else:
+            rows += sum(one.rows for one in scan_file(Path(path), Wanted("y", "party")))
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     speed = f"{rows:>12,d} rows  {seconds:7.2f} s  {rows / seconds / 1e6:6.2f} M rows/s"
@@ -84,15 +85,16 @@ def measure(what: str, path: str) -> None:
 
 
 def main() -> None:
-    """Write the file, then read it twice."""
+    """Write the file, then read it, twice by each."""
     rows, ending = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000, sys.argv[2] if len(sys.argv) > 2 else "parquet"
+    times = sys.argv[3] if len(sys.argv) > 3 else "1"
     print(platform.machine(), platform.python_version(), "numpy", np.__version__)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"table.{ending}"
         write(path, rows)
         print(f"{path.suffix} of {path.stat().st_size / 1e6:,.0f} MB")
         for what in ("scan", "sketch", "scan", "sketch"):
-            subprocess.run([sys.executable, __file__, "--one", what, str(path)], check=True)  # noqa: S603 - ourselves
+            subprocess.run([sys.executable, __file__, "--one", what, str(path), times], check=True)  # noqa: S603 - ourselves
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ from fedskew.profiles.errors import EnvironmentFaultError, FedskewError, choices
 BACKENDS = ("local", "ray")
 
 
+class ClusterLostError(EnvironmentFaultError):
+    """The place where trials run is gone or was never there: no other trial can run there either."""
+
+
 def check_backend(backend: str, address: str | None) -> None:
     """Tell what is wrong with the place where trials are to run, before any work starts.
 

@@ -3,31 +3,28 @@
 import multiprocessing
 import os
 import signal
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from fedskew.engine.plans import Outcome, Part, Trial, joined
+from fedskew.engine.pool_losses import MEMORY, RETRIES, Losses, blamed, short_of_memory
+from fedskew.engine.pool_travel import load, save, travels, without_main
 from fedskew.engine.snapshots import pack, read_blob, unpack, write_blob
-from fedskew.engine.splits import Prepared, arrays_of, with_arrays, without_arrays
+from fedskew.engine.splits import Prepared, without_arrays
 from fedskew.engine.store import RunStore
 from fedskew.engine.trials import run_part
-from fedskew.profiles.errors import EnvironmentFaultError
 
 Tell = Callable[[int, int, float], None]
 """Told now and then: number of the trial, rounds done, mean score."""
-RETRIES = 2
 SECONDS = 2.0  # a part ends after the round in which this much time has passed: what a kill can cost
 
 
@@ -70,12 +67,13 @@ class Workers:
     def run(self, trials: Sequence[Trial], tell: Tell | None = None, most: int = RETRIES) -> list[Outcome]:
         """Run trials to their ends; outcomes come in the order of the trials.
 
-        A worker that dies costs the part it ran, at most ``most`` times.
+        A worker that dies or finds no memory costs the part it ran, which is tried again ``most`` times, at last with
+        nothing beside it.
 
         Raises
         ------
         EnvironmentFaultError
-            Workers died again and again, or the store cannot be written.
+            Workers died on the same part again and again, all other trials being done; or the store cannot be written.
         """
         done: list[list[Part]] = [[] if self._store is None else self._store.parts(trial.key) for trial in trials]
         self._train(trials, done, tell, most)
@@ -88,57 +86,92 @@ class Workers:
 
     def _train(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None, most: int = RETRIES) -> None:
         """Bring every trial to its end: its parts join those in ``done``."""
+        losses = Losses(trials, most)
         if self._jobs <= 1 or not all(travels(trial) for trial in trials):
-            self._run_here(trials, done, tell)
+            self._run_here(trials, done, tell, losses)
         else:
-            self._run_there(trials, done, tell, most)
+            self._run_there(trials, done, tell, losses)
+        losses.check("worker processes" if self._jobs > 1 else "training", kept=self._store is not None)
 
-    def _run_here(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None) -> None:
+    def _run_here(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None, losses: Losses) -> None:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # the bits depend on it
         try:
             for i, trial in enumerate(trials):
                 watch = None if tell is None else _teller(i, tell)
-                while not finished(done[i]):
-                    part = _work(trial, self._data[trial.data], _last(done[i]), self._blobs(), watch)
-                    self._keep(trial, done[i], part)
+                while not finished(done[i]) and not losses.given_up(i):
+                    try:
+                        part = _work(trial, self._data[trial.data], _last(done[i]), self._blobs(), watch)
+                    except (MemoryError, RuntimeError) as error:
+                        _count(losses, i, error)
+                    else:
+                        losses.survived(i)
+                        self._keep(trial, done[i], part)
         finally:
             torch.set_num_threads(threads)
 
-    def _run_there(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None, most: int) -> None:
-        for _ in range(most + 1):
+    def _run_there(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None, losses: Losses) -> None:
+        while True:
+            left = [i for i, parts in enumerate(done) if not finished(parts) and not losses.given_up(i)]
+            together = [i for i in left if not losses.alone(i)]
+            if not left:
+                return
+            if not together:
+                self._stop(kill=True)  # the memory of idle workers is needed too
             try:
-                self._drain(trials, done, tell)
+                self._drain(together or left[:1], trials, done, tell, losses)
             except BrokenProcessPool:
-                self._stop(kill=True)
-                continue
-            return
-        lost = ", ".join(trial.name for trial, parts in zip(trials, done, strict=True) if not finished(parts))
-        raise EnvironmentFaultError(
-            f"worker processes died {most + 1} times (out of memory?) while training {lost}; "
-            f"try --jobs 1, --max-rows or a smaller --model"
-        )
+                self._bury(losses, left)
+            if not together:
+                self._stop(kill=False)
 
-    def _drain(self, trials: Sequence[Trial], done: list[list[Part]], tell: Tell | None) -> None:
-        pool = self._started(len(trials))
+    def _drain(
+        self,
+        places: Sequence[int],
+        trials: Sequence[Trial],
+        done: list[list[Part]],
+        tell: Tell | None,
+        losses: Losses,
+    ) -> None:
+        """Run the trials at some places side by side to their ends, or until their losses ask for something else."""
+        alone = losses.alone(places[0])
+        pool = self._started(len(trials), 1 if alone else self._jobs)
         waiting: dict[Future[Part], int] = {}
 
         def submit(i: int) -> None:
-            if not finished(done[i]):
+            if not finished(done[i]) and not losses.given_up(i) and losses.alone(i) == alone:
                 with without_main():
                     waiting[pool.submit(_work_there, i, trials[i], _last(done[i]), self._blobs())] = i
 
-        for i in range(len(trials)):
+        for i in places:
             submit(i)
         while waiting:
             ready, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
             for i in waiting.values():
-                if tell is not None and self._board[2 * i]:
-                    tell(i, int(self._board[2 * i]), self._board[2 * i + 1])
+                if tell is not None and self._board[3 * i]:
+                    tell(i, int(self._board[3 * i]), self._board[3 * i + 1])
             for future in ready:
                 i = waiting.pop(future)
-                self._keep(trials[i], done[i], future.result())
+                try:
+                    part = future.result()
+                except (MemoryError, RuntimeError) as error:
+                    _count(losses, i, error)
+                else:
+                    losses.survived(i)
+                    self._keep(trials[i], done[i], part)
                 submit(i)
+
+    def _bury(self, losses: Losses, left: Sequence[int]) -> None:
+        """Count the deaths that broke the pool, and end what is left of it."""
+        processes = dict((self._pool._processes or {}) if self._pool is not None else {})  # noqa: SLF001  (as below)
+        running = {int(self._board[3 * i + 2]): i for i in left if self._board[3 * i + 2]}
+        self._stop(kill=True)
+        for process in processes.values():
+            process.join(5)
+        codes = {pid: process.exitcode for pid, process in processes.items()}
+        found = blamed(running, codes) or dict.fromkeys(left, "killed as it started")
+        for i, reason in found.items():
+            losses.count(i, reason)
 
     def _keep(self, trial: Trial, parts: list[Part], part: Part) -> None:
         if self._store is not None:
@@ -148,18 +181,18 @@ class Workers:
     def _blobs(self) -> Path | None:
         return None if self._store is None else self._store.folder / "blobs"
 
-    def _started(self, trials: int) -> ProcessPoolExecutor:
-        if self._pool is not None and len(self._board) < 2 * trials:
+    def _started(self, trials: int, jobs: int) -> ProcessPoolExecutor:
+        if self._pool is not None and len(self._board) < 3 * trials:
             self._stop(kill=False)
         if self._pool is None:
             for name, data in self._data.items():
                 save(data, Path(self._folder.name), name)
             rest = {name: without_arrays(data) for name, data in self._data.items()}
             context = multiprocessing.get_context("spawn")
-            # rounds and score by trial, without a lock that a dead worker could hold; room for later calls
-            self._board = context.RawArray("d", 2 * max(trials, 64))
+            # rounds, score and process by trial, without a lock that a dead worker could hold; room for later calls
+            self._board = context.RawArray("d", 3 * max(trials, 64))
             self._pool = ProcessPoolExecutor(
-                self._jobs, mp_context=context, initializer=_open, initargs=(self._folder.name, rest, self._board)
+                jobs, mp_context=context, initializer=_open, initargs=(self._folder.name, rest, self._board)
             )
         for i in range(len(self._board)):
             self._board[i] = 0.0
@@ -177,6 +210,13 @@ class Workers:
 def finished(parts: Sequence[Part]) -> bool:
     """Whether the last of the parts is the trial's last."""
     return bool(parts) and parts[-1].predicted is not None
+
+
+def _count(losses: Losses, i: int, error: MemoryError | RuntimeError) -> None:
+    """Count a lack of memory as a death of the worker; any other error is raised again."""
+    if isinstance(error, BrokenProcessPool) or not short_of_memory(error):
+        raise error
+    losses.count(i, MEMORY)
 
 
 def _last(parts: Sequence[Part]) -> tuple[str, str] | None:
@@ -205,47 +245,6 @@ def _work(
     return replace(part, state=name, sha256=write_blob(blobs / name, pack(after)))
 
 
-@contextmanager
-def without_main() -> Iterator[None]:
-    """Keep spawned workers from importing the user's script again, which would start its whole work anew."""
-    main = sys.modules["__main__"]
-    kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
-    try:
-        main.__spec__ = None
-        if "__file__" in kept:
-            del main.__file__
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(main, name, value)
-
-
-def travels(trial: Trial) -> bool:
-    """Whether another process can find the trial's functions: not those of a user's script or notebook."""
-    named = [v for v in (getattr(trial.algorithm, field.name) for field in fields(trial.algorithm)) if callable(v)]
-    here = any(v.__module__ == "__main__" or "<" in v.__qualname__ for v in named)
-    return not here and not trial.model.name.startswith("__main__:")
-
-
-def save(data: Prepared, folder: Path, name: str) -> None:
-    """Write a table's arrays where another process of this machine can map them."""
-    for array, values in arrays_of(data).items():
-        path = folder / f"{name}-{array}.npy"
-        if not path.exists():
-            np.save(path, values, allow_pickle=False)
-
-
-def load(folder: str, rest: Mapping[str, Prepared]) -> dict[str, Prepared]:
-    """Map what :func:`save` wrote; ``rest`` holds what is not an array."""
-    data = {}
-    for name, empty in rest.items():
-        files = {path.stem.removeprefix(f"{name}-"): path for path in sorted(Path(folder).glob(f"{name}-*.npy"))}
-        # mode c: pages are shared by all workers, and torch wants arrays that could be written
-        arrays = {array: np.load(path, mmap_mode="c", allow_pickle=False) for array, path in files.items()}
-        data[name] = with_arrays(empty, arrays)
-    return data
-
-
 _WORKER: dict[str, Any] = {}  # a worker's data and board, set once when it starts
 
 
@@ -268,7 +267,11 @@ def _work_there(i: int, trial: Trial, last: tuple[str, str] | None, blobs: Path 
     board = _WORKER["board"]
 
     def watch(rounds: int, score: float) -> None:
-        board[2 * i + 1] = score
-        board[2 * i] = rounds
+        board[3 * i + 1] = score
+        board[3 * i] = rounds
 
-    return _work(trial, _WORKER["data"][trial.data], last, blobs, watch)
+    board[3 * i + 2] = os.getpid()  # stays where this process dies
+    try:
+        return _work(trial, _WORKER["data"][trial.data], last, blobs, watch)
+    finally:
+        board[3 * i + 2] = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedskew.engine.plans import Trial
-from fedskew.engine.pool import load
+from fedskew.engine.pool_travel import load
 from fedskew.engine.ray_task import run_task
 from fedskew.engine.splits import Prepared
 from fedskew.engine.versions import versions

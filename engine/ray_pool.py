@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fedskew.engine.backends import ClusterLostError
 from fedskew.engine.plans import Part, Trial
-from fedskew.engine.pool import RETRIES, Tell, Workers, finished, save, travels, without_main
+from fedskew.engine.pool import Tell, Workers, finished
+from fedskew.engine.pool_losses import MEMORY, RETRIES, Losses, short_of_memory
+from fedskew.engine.pool_travel import save, travels, without_main
 from fedskew.engine.snapshots import read_blob, write_blob
 from fedskew.engine.splits import Prepared, without_arrays
 from fedskew.engine.store import RunStore
-from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
+from fedskew.profiles.errors import FedskewError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -70,10 +73,10 @@ class RayWorkers(Workers):
     def _met(self) -> None:
         try:
             word, value = self._heard()
-        except EnvironmentFaultError:  # where nobody answers, Ray may end the courier without a word
+        except ClusterLostError:  # where nobody answers, Ray may end the courier without a word
             word, value = "cannot", "nothing answers"
         if word == "cannot":
-            raise EnvironmentFaultError(_cannot(value, self._address))
+            raise ClusterLostError(_cannot(value, self._address))
         self._jobs = min(self._wanted or value, max(1, value))
         # the next parts wait at the cluster, so that no CPU idles while one is committed here
         self._limit = self._wanted if self._address is not None and self._wanted else 2 * max(1, value)
@@ -86,11 +89,11 @@ class RayWorkers(Workers):
         FedskewError
             A function or model is known in this process only.
         EnvironmentFaultError
-            The cluster is lost, or workers died again and again while training the same part.
+            The cluster is lost; or workers died again and again while training the same part, all else being done.
         """
         _check_travel(trials)
         queue = deque(i for i, parts in enumerate(done) if not finished(parts))
-        deaths, busy = [0] * len(trials), 0
+        losses, busy = Losses(trials, most), 0
         while queue or busy:
             while queue and busy < self._limit:
                 i = queue.popleft()
@@ -99,18 +102,17 @@ class RayWorkers(Workers):
                 busy += 1
             word, i, *rest = self._heard()
             busy -= 1
-            if word == "error":
+            if word == "error" and not short_of_memory(rest[0]):
                 raise rest[0]
-            if word == "died":
-                deaths[i] += 1
-                if deaths[i] > most:
-                    raise EnvironmentFaultError(_died(deaths[i], trials[i], rest[0], kept=self._store is not None))
-            else:
-                deaths[i] = 0
+            if word == "part":
+                losses.survived(i)
                 self._keep(trials[i], done[i], self._written(trials[i], *rest))
                 _told(tell, i, done[i][-1])
-            if not finished(done[i]):
+            else:
+                losses.count(i, MEMORY if word == "error" else rest[0])
+            if not finished(done[i]) and not losses.given_up(i):
                 queue.appendleft(i)
+        losses.check("Ray workers", kept=self._store is not None, apart=False)
 
     def _state(self, parts: Sequence[Part]) -> bytes | None:
         blobs = self._blobs()
@@ -138,14 +140,12 @@ class RayWorkers(Workers):
             raise self._lost() from error
         return word
 
-    def _lost(self) -> EnvironmentFaultError:
+    def _lost(self) -> ClusterLostError:
         where = "started here" if self._address is None else f"at {self._address}"
         kept = (
             "what was committed is kept: run the same command again" if self._store is not None else "nothing was kept"
         )
-        return EnvironmentFaultError(
-            f"the Ray cluster {where} is lost (its head, or this machine's part of it); {kept}"
-        )
+        return ClusterLostError(f"the Ray cluster {where} is lost (its head, or this machine's part of it); {kept}")
 
     def _stop(self, *, kill: bool) -> None:
         if self._pipe is not None:
@@ -179,14 +179,6 @@ def _cannot(text: str, address: str | None) -> str:
         else "does `ray status` show it, and has this machine joined it (`ray start --address=HOST:PORT`)?"
     )
     return f"no Ray cluster can be joined at {address}: {reason}; {hint}"
-
-
-def _died(times: int, trial: Trial, reason: str, *, kept: bool) -> str:
-    rest = "; what was committed is kept" if kept else ""
-    return (
-        f"Ray workers died {times} times while training {trial.name} ({reason}){rest}; "
-        f"try --jobs with a smaller number, --max-rows or a smaller --model"
-    )
 
 
 def _told(tell: Tell | None, i: int, part: Part) -> None:

@@ -135,6 +135,8 @@ def _log_triangle(a: Floats, v: Floats) -> Floats:
     small, large = np.minimum(up, 30.0), np.maximum(up, 30.0)
     flat = (v > 1e5) & (up < 1e-3)  # there the two terms cancel, and the first of their series is left
     both = np.where(flat, a * (a + 1) / v**2, np.expm1(small) + np.expm1(down))
+    near = np.log1p(-1 / np.maximum(v, 2)) * np.where(v > 1, 1 - 1 / v, 0.0)
+    both = np.where((a < 1e-9) & ~flat, a * ((1 + 1 / v) * np.log1p(1 / v) + near), both)  # and here, to nothing
     bend = np.where(up < 30.0, np.log(both), large + np.log1p(np.exp(down - large) - 2 * np.exp(-large)))
     return np.asarray((a + 1) * np.log(v) + bend - np.log(a) - np.log1p(a))
 

@@ -25,7 +25,7 @@ class EnvironmentFaultError(FedskewError):
     exit_code: ClassVar[int] = 3
 
 
-EXTRAS = {"PIL": "images", "opendp": "dp", "ray": "ray", "hypothesis": "testing"}
+EXTRAS = {"PIL": "images", "opendp": "dp", "pyarrow": "arrow", "ray": "ray", "hypothesis": "testing"}
 """Packages that an extra brings; every other one is needed by fedskew itself."""
 
 

@@ -19,13 +19,16 @@ ZERO = 127 - 48
 LARGEST = 256 - ZERO  # octaves on either side of 0
 
 
-def bin_numbers(value: NDArray[np.float32], bits: int) -> NDArray[np.int32]:
+def bin_numbers(
+    value: NDArray[np.float32], bits: int, out: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
+) -> NDArray[np.int32]:
     """The number of the bin of each value: 0 for what is nearly 0, ascending with the value.
 
     Parameters
     ----------
     value : finite float32
     bits : of mantissa, 0 to 23; a bin is 2**-bits of its value wide
+    out : two arrays like ``value`` to work in, of which the first is returned
 
     Examples
     --------
@@ -33,11 +36,12 @@ def bin_numbers(value: NDArray[np.float32], bits: int) -> NDArray[np.int32]:
     [-97, 0, 97, 97, 98, 99]
     """
     plain = np.ascontiguousarray(value).view(np.int32)
-    size = np.asarray(plain & 0x7FFFFFFF)
+    size, sign = (np.empty_like(plain), np.empty_like(plain)) if out is None else out
+    np.bitwise_and(plain, 0x7FFFFFFF, out=size)
     size >>= MOST_BITS - bits
     size -= (ZERO << bits) - 1
     np.maximum(size, 0, out=size)
-    sign = plain >> 31  # 0, or -1 where negative
+    np.right_shift(plain, 31, out=sign)  # 0, or -1 where negative
     size ^= sign  # with the next line -size where negative, many times faster than a choice value by value
     size -= sign
     return size
@@ -73,8 +77,13 @@ def coarser(numbers: NDArray[np.int64], bits: int, wanted: int) -> NDArray[np.in
     return np.asarray(np.where(numbers < 0, -fewer, fewer))
 
 
-def bits_between(least: float, largest: float) -> int:
-    """Bits of mantissa for values from ``least`` to ``largest``: as many as keep them within 2,048 bins.
+def bits_between(least: float, largest: float, most: int = MOST_BINS) -> int:
+    """Bits of mantissa for values from ``least`` to ``largest``: as many as keep them within ``most`` bins.
+
+    Parameters
+    ----------
+    least, largest : finite
+    most : 512 and more, which all values of float32 fit into
 
     Examples
     --------
@@ -83,9 +92,9 @@ def bits_between(least: float, largest: float) -> int:
     """
     low, high = bin_numbers(np.array([least, largest], np.float32), MOST_BITS).tolist()
     for bits in range(MOST_BITS, -1, -1):
-        if fewer_bits(high, MOST_BITS, bits) - fewer_bits(low, MOST_BITS, bits) < MOST_BINS:
+        if fewer_bits(high, MOST_BITS, bits) - fewer_bits(low, MOST_BITS, bits) < most:
             return bits
-    return 0  # 2 x 177 octaves fit with two bits
+    return 0  # 2 x 177 octaves fit with two bits into 2,048 bins, with none into 512
 
 
 def fewer_bits(number: int, bits: int, wanted: int) -> int:

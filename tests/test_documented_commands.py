@@ -92,9 +92,9 @@ def desk(tmp_path, monkeypatch):
     whole.rename({"precinct": "policePrecinct"}).with_columns(**stops).write_parquet("mplsstops.parquet")
     rng = np.random.default_rng(0)
     digits = rng.integers(0, 255, (300, 8, 8)).astype(np.uint8)
-    images = {"X_train": digits, "y_train": np.arange(300) % 10, "X_test": digits[:90], "y_test": np.arange(90) % 10}
+    classes = np.arange(300) % 10
     for name in ("mnist.npz", "data/mnist.npz", "data/fashion_mnist.npz"):
-        np.savez(name, **images)
+        np.savez(name, X_train=digits, y_train=classes, X_test=digits[:90], y_test=classes[:90])
     np.savez("hapt_har.npz", F=rng.normal(size=(90, 5)), y=np.arange(90) % 3, party=np.repeat([1, 2, 3], 30))
     write_images(rng)
     Path("STUDY.toml").write_text(STUDY)

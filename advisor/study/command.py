@@ -11,9 +11,10 @@ from fedskew.advisor.study.plan import Forecast, forecast
 from fedskew.advisor.study.reading import only, presets, read_study
 from fedskew.advisor.study.run import Place
 from fedskew.advisor.study.session import Standing, run_study
+from fedskew.advisor.study.workers import KEPT
 from fedskew.engine.backends import check_backend
 from fedskew.profiles.atomic import check_output, write_atomically
-from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,8 @@ def study_command(source: str | None, order: Order) -> int:
 
     Returns
     -------
-    int : 0, or 1 where settings are missing at the end
+    int : 0; 1 where settings are missing at the end; 3 where the machine is to blame for any of them, so that the same
+        command may finish them
 
     Raises
     ------
@@ -68,7 +70,9 @@ def study_command(source: str | None, order: Order) -> int:
         write_atomically(Path(order.json), found.to_json().encode() + b"\n")
     if not order.quiet and order.json != "-":
         sys.stdout.write(_text(found, order.out) + "\n")
-    return 1 if isinstance(found, Standing) and found.missing else 0
+    if not isinstance(found, Standing) or not found.missing:
+        return 0
+    return EnvironmentFaultError.exit_code if found.machine else 1
 
 
 def _found(study: Study, order: Order) -> Forecast | Standing:
@@ -92,5 +96,7 @@ def _text(found: Forecast | Standing, out: Path | None) -> str:
     lines = [f"{found.finished} settings finished, {found.missing} missing"]
     lines += [f"skipped, not here: {name}" for name in found.skipped]
     lines += [f"failed: {title}: {reason}" for title, reason in found.failed.items()]
+    if found.machine:
+        lines.append(f"{len(found.machine)} of {found.missing} failed by the machine's fault; {KEPT}")
     lines += [f"{out}: {', '.join(name for name in found.files if '/' not in name)}"] if found.files else []
     return "\n".join(lines)

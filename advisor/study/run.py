@@ -64,12 +64,18 @@ HERE = Place()
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A setting that a worker has finished: one line for a person, or what went wrong."""
+    """A setting that a worker has finished: one line for a person, or what went wrong.
+
+    ``machine``: not the setting is at fault but the machine, so that the same command may finish it. ``lost``: the
+    place where trials run is gone, so that no other setting can run either.
+    """
 
     key: str
     seconds: float
     line: str
     error: str | None = None
+    machine: bool = False
+    lost: bool = False
 
 
 def result_path(out: Path, setting: Setting) -> Path:

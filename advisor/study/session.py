@@ -21,8 +21,9 @@ from fedskew.profiles.errors import EnvironmentFaultError
 class Standing:
     """Where a study stands after a run.
 
-    ``finished``, ``missing``: number of settings. ``failed``: title and reason. ``skipped``: data sets that are not
-    here. ``files``: what was written, names within the folder.
+    ``finished``, ``missing``: number of settings. ``failed``: title and reason. ``machine``: titles of those that
+    failed by the machine's fault, which the same command tries again. ``skipped``: data sets that are not here.
+    ``files``: what was written, names within the folder.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Standing:
     failed: dict[str, str]
     skipped: tuple[str, ...]
     files: tuple[str, ...]
+    machine: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """One JSON document, indented by two."""
@@ -65,7 +67,7 @@ def run_study(
     FedskewError
         The folder holds files that are no study's results.
     EnvironmentFaultError
-        The folder cannot be written to, or another process runs a study in it.
+        The folder cannot be written to, another process runs a study in it, or the Ray cluster is lost.
     """
     from fedskew.advisor.study.workers import Crew
     from fedskew.engine.pool import cores
@@ -80,12 +82,14 @@ def run_study(
             tell(f"{count} of {total} settings are finished already")
         titles = {setting.key: setting.title for setting in study.settings}
         failed: dict[str, str] = {}
+        machine: list[str] = []
 
         def finished(one: Done) -> None:
             nonlocal count
             count += 1
             if one.error is not None:
                 failed[titles[one.key]] = one.error
+                machine.extend([titles[one.key]] if one.machine else [])
                 tell(f"[{count}/{total}] {titles[one.key]}: FAILED: {one.error}")
             else:
                 tell(f"[{count}/{total}] {titles[one.key]}: {one.line} ({one.seconds:.0f} s)")
@@ -98,7 +102,8 @@ def run_study(
             results = finished_results(study, out)
             files = write_outputs(study, results, out, curves=curves)
         left = len(study.settings) - len(results)
-        return Standing(study.name, study.note, len(results), left, failed, tuple(study.skipped), files)
+        skipped = tuple(study.skipped)
+        return Standing(study.name, study.note, len(results), left, failed, skipped, files, tuple(machine))
 
 
 def finished_results(study: Study, out: Path) -> tuple[Result, ...]:

@@ -21,11 +21,14 @@ import msgspec
 
 from fedskew.advisor.study.grid import Record, Setting
 from fedskew.advisor.study.run import HERE, Done, Place, run_setting
-from fedskew.profiles.errors import FedskewError
+from fedskew.engine.backends import ClusterLostError
+from fedskew.engine.pool_losses import ended, short_of_memory
+from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
 PROGRAM = "from fedskew.advisor.study.workers import serve; serve()"
 RETRIES = 1  # a setting whose worker dies (out of memory?) gets another one so often
+KEPT = "finished settings are kept: run the same command again to go on"
 Finished = Callable[[Done], None]
 
 
@@ -81,6 +84,11 @@ class Crew:
         Returns
         -------
         list of Done, in the order in which they ended; one with an ``error`` has no result
+
+        Raises
+        ------
+        ClusterLostError
+            The place where trials run is gone; settings that are not finished are left as they are.
         """
         waiting = deque(settings)
         answers: queue.Queue[Done | BaseException] = queue.Queue()
@@ -97,6 +105,8 @@ class Crew:
                 continue
             if isinstance(answer, BaseException):
                 raise answer
+            if answer.lost:
+                raise ClusterLostError(f"{answer.error} ({KEPT})")
             done.append(answer)
             finished(answer)
         return done
@@ -112,17 +122,18 @@ class Crew:
                     key = waiting.popleft().key
                 except IndexError:  # another thread was faster
                     break
+                how = ""
                 for _ in range(RETRIES + 1):
                     process = process or self._started()
                     line = _ask(process, tasks[key])
                     if line or self._ended:
                         break
-                    process.kill()
+                    how = _end(process)
                     process = None
                 if self._ended:
                     return
-                died = f"its worker died {RETRIES + 1} times (out of memory?); try --jobs 1 or fewer rows"
-                answers.put(msgspec.json.decode(line, type=Done) if line else Done(key, 0.0, "", died))
+                died = f"its worker died {RETRIES + 1} times ({how}); try --jobs 1 or fewer rows"
+                answers.put(msgspec.json.decode(line, type=Done) if line else Done(key, 0.0, "", died, machine=True))
         except BaseException as error:  # noqa: BLE001  (told to the thread that waits)
             answers.put(error)
 
@@ -152,6 +163,17 @@ def _ask(process: subprocess.Popen[bytes], task: Task) -> bytes:
     return process.stdout.readline()
 
 
+def _end(process: subprocess.Popen[bytes]) -> str:
+    """End a worker that answers no more, and say how it went; one that has died keeps the end it had."""
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return "no answer"
+    return ended(process.returncode)
+
+
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
@@ -178,10 +200,18 @@ def _listen(tasks: "queue.Queue[bytes]") -> None:
 def _work(task: Task) -> Done:
     try:
         return run_setting(task.setting, None if task.path is None else Path(task.path), Path(task.out), task.place)
-    except FedskewError as error:
-        return Done(task.setting.key, 0.0, "", str(error))
-    except MemoryError:
-        return Done(task.setting.key, 0.0, "", "out of memory; try --jobs 1 or fewer rows")
-    except Exception as error:  # noqa: BLE001  (a bug in one setting must not cost the others)
-        traceback.print_exc()
-        return Done(task.setting.key, 0.0, "", f"this is a bug ({type(error).__name__}: {error})")
+    except Exception as error:  # noqa: BLE001  (whatever it is, it must not cost the other settings)
+        text, machine = _reason(error)
+        return Done(task.setting.key, 0.0, "", text, machine, lost=isinstance(error, ClusterLostError))
+
+
+def _reason(error: Exception) -> tuple[str, bool]:
+    """What to tell of an error, and whether the machine is at fault."""
+    if isinstance(error, FedskewError):
+        return str(error), isinstance(error, EnvironmentFaultError)
+    if short_of_memory(error):
+        return "out of memory; try --jobs 1 or fewer rows", True
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the machine'}: {error.strerror or error}", True
+    traceback.print_exc()
+    return f"this is a bug ({type(error).__name__}: {error})", False

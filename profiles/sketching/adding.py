@@ -1,26 +1,31 @@
 """One batch of a file added to what a scan has so far: cells, columns, kernel sums."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.coding import CAP, plain
+from fedskew.profiles.coding import plain
 from fedskew.profiles.columns import DATE, numbers, texts
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import Options
-from fedskew.profiles.sketching.batches import ROWS
+from fedskew.profiles.sketching.batches import Reader
+from fedskew.profiles.sketching.blocks import Groups, Room, copy_narrow
+from fedskew.profiles.sketching.budget import Budget
+from fedskew.profiles.sketching.cells import cell_codes
 from fedskew.profiles.sketching.making import feature_sums
 from fedskew.profiles.sketching.minima import LeastHashes, RowKey
 from fedskew.profiles.sketching.plan import Plan
-from fedskew.profiles.sketching.tallies import Budget, Groups, NumericTally, TextTally
+from fedskew.profiles.sketching.tallies import NumericTally, TextTally, settle
 
 if TYPE_CHECKING:
     import polars as pl
 
+THREADS = 2
 MOST_CATEGORIES = 1_000  # of a text column whose categories no plan fixes
 
 
@@ -57,6 +62,10 @@ class Scan:
     text: set[str]
     budget: Budget
     key: RowKey | None = None
+    reader: Reader | None = None
+    pool: ThreadPoolExecutor | None = None
+    rooms: list[Room] = field(default_factory=lambda: [Room() for _ in range(THREADS)])
+    batch: "dict[str, pl.Series | NDArray[Any]]" = field(default_factory=dict)
     cells: dict[tuple[str, str], int] = field(default_factory=dict)
     rows: list[int] = field(default_factory=list)
     unlabelled: dict[str, int] = field(default_factory=dict)
@@ -74,9 +83,10 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
     import polars as pl
 
     label = plain(frame.get_column(wanted.label), "label", str(path))
-    party = pl.Series("party", [wanted.party_name]).new_from_index(0, frame.height)
     if wanted.party is not None:
         party = plain(frame.get_column(wanted.party), "party", str(path))
+    else:
+        party = pl.Series("party", [wanted.party_name]).new_from_index(0, frame.height)
     kept = label.is_not_null() & party.is_not_null()
     if not kept.all():
         scan.homeless += int(party.is_null().sum())
@@ -87,13 +97,15 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
         scan.unlabelled.setdefault(name, 0)
     if not frame.height:
         return
-    cell = _cell_codes(path, party, label, scan)
+    cell = cell_codes(path, party, label, scan.cells)
+    scan.rows.extend([0] * (len(scan.cells) - len(scan.rows)))
     groups = Groups(cell)
     for code, count in zip(groups.codes.tolist(), groups.lengths.tolist(), strict=True):
         scan.rows[code] += count
     matrix: list[NDArray[np.float32]] = []
     for name in scan.columns:
-        _add_column(name, frame.get_column(name), scan, (cell, groups), matrix)
+        _add_column(name, frame.get_column(name), scan, cell, matrix)
+    _add_numbers(scan, groups)
     if scan.plan is not None:
         full = _with_absent(scan.plan, scan.columns, np.column_stack(matrix))
         _add_kernel(scan, scan.plan, full, groups)
@@ -101,76 +113,51 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
             _add_hashes(scan, scan.plan, full, cell, scan.key)
 
 
-def _cell_codes(path: Path, party: "pl.Series", label: "pl.Series", scan: Scan) -> NDArray[np.int64]:
-    """The number of each row's cell; new cells get the next ones."""
-    (whose, parties), (which, labels) = _coded(party), _coded(label)
-    pair = whose * len(labels) + which
-    if len(parties) * len(labels) <= ROWS:
-        found = np.flatnonzero(np.bincount(pair, minlength=len(parties) * len(labels)))
-    else:
-        found, pair = np.unique(pair, return_inverse=True)
-    names = [(parties[code // len(labels)], labels[code % len(labels)]) for code in found.tolist()]
-    for one in names:
-        if one not in scan.cells:
-            scan.cells[one] = len(scan.cells)
-            scan.rows.append(0)
-    if len({name for _, name in scan.cells}) > CAP or len(scan.cells) > CAP * 10:
-        raise FedskewError(f"{path}: the label or the party looks like an id ({len(scan.cells)} combinations)")
-    numbers_of = np.array([scan.cells[one] for one in names], np.int64)
-    if len(parties) * len(labels) <= ROWS:
-        lookup = np.zeros(len(parties) * len(labels), np.int64)
-        lookup[found] = numbers_of
-        return np.asarray(lookup[pair])
-    return np.asarray(numbers_of[pair])
+def _add_numbers(scan: Scan, groups: Groups) -> None:
+    """Add the numeric columns of a batch, on several threads: each column on one, so that none changes a number."""
+    for name in scan.batch:
+        if name not in scan.numeric:
+            scan.numeric[name] = NumericTally(scan.budget)
+    columns = [(scan.numeric[name], value) for name, value in scan.batch.items()]
+    scan.budget.hold(len(scan.cells), len(scan.numeric))
 
+    def share(of: int) -> None:
+        for tally, value in columns[of::THREADS]:
+            tally.add(value, groups, scan.rooms[of])
 
-def _coded(values: "pl.Series") -> tuple[NDArray[np.int64], list[str]]:
-    """Codes of values, none of them missing, and their names: of whole numbers without writing each as text."""
-    import polars as pl
-
-    if values.dtype.is_integer():
-        least, most = int(values.min()), int(values.max())  # type: ignore[arg-type]
-        if most - least < ROWS:
-            number = values.cast(pl.Int64).to_numpy() - least
-            used = np.flatnonzero(np.bincount(number))
-            lookup = np.zeros(most - least + 1, np.int64)
-            lookup[used] = np.arange(len(used))
-            return np.asarray(lookup[number]), [str(least + place) for place in used.tolist()]
-    text = values.cast(pl.String)
-    names = text.unique(maintain_order=True)
-    places = pl.Series(range(len(names)), dtype=pl.Int64)
-    return text.replace_strict(names, places, return_dtype=pl.Int64).to_numpy(), names.to_list()
+    for _ in map(share, range(THREADS)) if scan.pool is None else scan.pool.map(share, range(THREADS)):
+        pass
+    settle([tally for tally, _ in columns], groups)
+    scan.batch.clear()
 
 
 def _add_column(
     name: str,
     series: "pl.Series",
     scan: Scan,
-    rows: tuple[NDArray[np.int64], Groups],
+    cell: NDArray[np.int64],
     matrix: list[NDArray[np.float32]],
 ) -> None:
-    cell, groups = rows
     planned = None if scan.plan is None else next(c for c in scan.plan.columns if c.name == name)
     if name in scan.odd:
         return
     if series.dtype.is_temporal() or series.dtype.is_nested():
         scan.odd[name] = "dates" if series.dtype.is_temporal() else "type"
         return
-    value = None
+    value: pl.Series | NDArray[np.float64] | None = None
     if planned is not None and planned.kind == "numeric":
         value = _coerced(series)
     elif planned is None and name not in scan.text and name not in scan.categorical:
-        value = series.to_numpy() if series.dtype.is_float() else numbers(series)
+        value = series if series.dtype.is_float() else numbers(series)
         if value is None and name in scan.numeric and scan.numeric[name].moments[0].any():
             raise TextFoundError(name)
     if value is not None:
-        with np.errstate(over="ignore"):
-            narrow = value.astype(np.float32, copy=False)
-        if np.isinf(narrow).any():
-            narrow = np.where(np.isinf(narrow), np.float32(np.nan), narrow)
-        scan.numeric.setdefault(name, NumericTally(scan.budget)).add(narrow, groups)
+        scan.batch[name] = value
         if scan.plan is not None:
-            matrix.append(narrow)
+            narrow = np.empty(len(value), np.float32)
+            copy_narrow(value, narrow)
+            matrix.append(np.where(np.isinf(narrow), np.float32(np.nan), narrow))
+            scan.batch[name] = matrix[-1]
         return
     scan.numeric.pop(name, None)
     hits = _add_text(name, series, scan, cell)

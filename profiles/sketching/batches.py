@@ -1,23 +1,35 @@
 """Batches of a file in their order, never the whole of it: Parquet, Arrow and delimited text."""
 
 import codecs
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.readers.base import MISSING_VALUES, Options, check_file
 from fedskew.profiles.readers.delimited import read_delimited
+from fedskew.profiles.sketching.arrow_reader import arrow_pieces, arrow_types, is_installed
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS = 131_072
+ROWS = 262_144  # of a batch
+PIECE = 65_536  # rows that the engine hands out at a time
 TEXT, PARQUET, ARROW = (".csv", ".tsv", ".tab", ".txt"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 STREAMED = (*TEXT, *PARQUET, *ARROW)
 """Endings of the files that are read batch by batch."""
 MOST_WHOLE = 32 * 2**20  # bytes of a text file that is read at once, as strictly as any table
+Reader = Literal["auto", "polars", "pyarrow"]
 Tell = Callable[[str], None]
+AHEAD = {
+    "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
+    "POLARS_RECORD_BATCH_PREFETCH_SIZE": "1",
+    "POLARS_CSV_CHUNK_PREFETCH_LIMIT": "1",
+    "POLARS_CSV_CHUNK_SIZE": "2000000",
+}
+"""How far Polars reads ahead while a file is scanned, in its own variables; one that is set already stays."""
 INFERRED = 10_000  # rows of a text file from which the types of its columns are guessed
 
 
@@ -25,7 +37,7 @@ class UntypedError(Exception):
     """A text file holds a value that is not of the type its first rows have."""
 
 
-def column_names(path: Path, options: Options) -> list[str]:
+def column_names(path: Path, options: Options, *, reader: Reader | None = None) -> list[str]:
     """The columns of a file, in their order.
 
     Raises
@@ -35,7 +47,36 @@ def column_names(path: Path, options: Options) -> list[str]:
     """
     if _small_text(path):
         return read_delimited(path, options).frame.columns
+    if chosen(path, options, reader) == "pyarrow":
+        return list(arrow_types(path, _separator(path, options)))
     return list(_guarded(path, lambda: _scan(path, (), options.delimiter, typed=False).collect_schema().names()))
+
+
+def chosen(path: Path, options: Options, reader: Reader | None) -> Literal["polars", "pyarrow"]:
+    """Who reads a file: as asked, else as the variable ``FEDSKEW_READER`` says, else Polars unless it refuses the file.
+
+    Raises
+    ------
+    FedskewError
+        The variable names another reader, or the file is refused and pyarrow is not installed.
+    """
+    asked = reader or os.environ.get("FEDSKEW_READER") or "auto"
+    if asked == "pyarrow":
+        return "pyarrow"
+    if asked not in {"polars", "auto"}:
+        raise FedskewError(f"FEDSKEW_READER is {asked!r}; it may be polars, pyarrow or auto")
+    if asked == "polars" or path.suffix.lower() in TEXT:
+        return "polars"
+    try:
+        _guarded(path, lambda: _scan(path, (), options.delimiter, typed=False).collect_schema())
+    except EnvironmentFaultError:
+        raise
+    except FedskewError:
+        if not is_installed():
+            raise
+        arrow_types(path, None)
+        return "pyarrow"
+    return "polars"
 
 
 def _small_text(path: Path) -> bool:
@@ -44,17 +85,27 @@ def _small_text(path: Path) -> bool:
 
 
 def iter_batches(
-    path: Path, columns: Sequence[str], names: Sequence[str], options: Options, *, tell: Tell, typed: bool = True
+    path: Path,
+    columns: Sequence[str],
+    names: Sequence[str],
+    options: Options,
+    *,
+    tell: Tell,
+    typed: bool = True,
+    reader: Reader | None = None,
 ) -> "Iterator[pl.DataFrame]":
-    """Read a file batch by batch, in the order of its rows: the one caller of the engine's unstable interface.
+    """Read a file batch by batch, in the order of its rows: the one caller of the engines' interfaces.
+
+    Each batch has ``ROWS`` rows, the last one fewer, whoever reads, so that sums over batches are the same numbers.
 
     Parameters
     ----------
-    columns : to read, those of ``names`` among them
+    columns : to read, those of ``names`` among them; batches hold them in the order of the file
     names : columns of names (label, party), which stay text in a text file
     options : of a text file: delimiter, and up to 32 MB also encoding and what to do with ragged rows
     tell : told what was noticed about the file
     typed : guess the types of a text file's columns from its first rows; False: all columns are text
+    reader : see :func:`chosen`; text files up to 32 MB are read by neither
 
     Raises
     ------
@@ -72,25 +123,101 @@ def iter_batches(
     if options.encoding is not None or options.on_bad_row != "error":
         most = MOST_WHOLE >> 20
         raise FedskewError(f"{path}: text files over {most} MB must be UTF-8 without ragged rows; convert it first")
-    scan = _guarded(path, lambda: _scan(path, names, options.delimiter, typed=typed).select(list(columns)))
-    batches = iter(_guarded(path, lambda: scan.collect_batches(chunk_size=ROWS, maintain_order=True), typed=typed))
+    wanted = set(columns)
+    held = [name for name in column_names(path, options, reader=reader) if name in wanted]
+    if chosen(path, options, reader) == "pyarrow":
+        yield from _regrouped(arrow_pieces(path, held, PIECE, _separator(path, options)))
+    else:
+        with _little_ahead():
+            yield from _regrouped(_polars_pieces(path, held, names, options.delimiter, typed=typed))
+
+
+def _polars_pieces(
+    path: Path, columns: list[str], names: Sequence[str], delimiter: str | None, *, typed: bool
+) -> "Iterator[pl.DataFrame]":
+    """Pieces of ``columns``, in the order of the file: another one takes a step more, which holds pieces of its own."""
+    scan = _guarded(path, lambda: _scan(path, names, delimiter, typed=typed).select(columns))
+    pieces = iter(_guarded(path, lambda: scan.collect_batches(chunk_size=PIECE, maintain_order=True), typed=typed))
+    text = typed and path.suffix.lower() in TEXT
     while True:
-        batch = _guarded(path, lambda: next(batches, None), typed=typed)
-        if batch is None:
+        piece = _guarded(path, lambda: next(pieces, None), typed=typed)
+        if piece is None:
             return
-        if batch.height:
-            yield batch
+        if text and any(piece.get_column(name).null_count() for name in names):
+            raise UntypedError  # "NA" is no number, but a name
+        if piece.height:
+            yield piece
 
 
-def distinct_pairs(path: Path, columns: Sequence[str]) -> int:
-    """How many combinations of values these columns hold: cheap in Parquet and Arrow files, and not asked of text."""
-    if path.suffix.lower() in TEXT:
-        return 0
+def _regrouped(pieces: "Iterator[pl.DataFrame]") -> "Iterator[pl.DataFrame]":
+    """The same rows, ``ROWS`` at a time; no batch is kept here while the next one is read."""
     import polars as pl
 
-    scan = _scan(path, columns, None, typed=False)
-    pairs = scan.select(list(columns)).unique().select(pl.len())
-    return int(_guarded(path, lambda: pairs.collect(engine="streaming")).item())
+    held: list[pl.DataFrame] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.height
+        del piece
+        while rows >= ROWS:
+            batch, held = _cut(held)
+            rows -= ROWS
+            yield batch.pop()
+    if rows:
+        yield pl.concat(held, rechunk=False)
+
+
+def _cut(held: "list[pl.DataFrame]") -> "tuple[list[pl.DataFrame], list[pl.DataFrame]]":
+    import polars as pl
+
+    together = pl.concat(held, rechunk=False)
+    return [together.head(ROWS)], [together.slice(ROWS)]
+
+
+@contextmanager
+def _little_ahead() -> Iterator[None]:
+    """Have the engine read little ahead of what is asked for; else its memory grows with the file, up to a limit."""
+    mine = [name for name in AHEAD if name not in os.environ]
+    os.environ.update({name: AHEAD[name] for name in mine})
+    try:
+        yield
+    finally:
+        for name in mine:
+            os.environ.pop(name, None)
+
+
+def planned(
+    path: Path, names: Sequence[str], columns: Sequence[str], *, reader: Reader | None = None
+) -> tuple[int, int]:
+    """How many combinations of names a file holds, and how many of ``columns`` are numeric, before it is read.
+
+    Cheap in Parquet and Arrow files; 0 and 0 of text, which would have to be read for it.
+    """
+    if path.suffix.lower() in TEXT:
+        return 0, 0
+    import polars as pl
+
+    if chosen(path, Options(), reader) == "pyarrow":
+        types = arrow_types(path, None)
+        pairs = pl.DataFrame(schema=dict.fromkeys(names, pl.String))
+        for piece in arrow_pieces(path, [name for name in types if name in names], PIECE, None):
+            pairs = pl.concat([pairs, piece.select(pl.col(list(names)).cast(pl.String)).unique()]).unique()
+        return pairs.height, sum(types[name] for name in columns)
+    scan = _scan(path, names, None, typed=False)
+    schema = _guarded(path, scan.collect_schema)
+    found = scan.select(list(names)).unique().select(pl.len())
+    with _little_ahead():
+        cells = int(_guarded(path, lambda: found.collect(engine="streaming")).item())
+    return cells, sum(schema[name].is_numeric() or schema[name] == pl.Boolean for name in columns)
+
+
+def _separator(path: Path, options: Options) -> str | None:
+    """What separates the columns of a text file; None of any other."""
+    if path.suffix.lower() not in TEXT:
+        return None
+    usual = "\t" if path.suffix.lower() in {".tsv", ".tab"} else ","
+    given = options.delimiter
+    return usual if given is None else {"tab": "\t", "\\t": "\t", "space": " "}.get(given, given)
 
 
 def _scan(path: Path, names: Sequence[str], delimiter: str | None, *, typed: bool) -> "pl.LazyFrame":
@@ -103,8 +230,7 @@ def _scan(path: Path, names: Sequence[str], delimiter: str | None, *, typed: boo
     if suffix in ARROW:
         return pl.scan_ipc(path)
     _check_text(path)
-    usual = "\t" if suffix in {".tsv", ".tab"} else ","
-    separator = usual if delimiter is None else {"tab": "\t", "\\t": "\t", "space": " "}.get(delimiter, delimiter)
+    separator = _separator(path, Options(delimiter=delimiter)) or ","
     how: dict[str, Any] = {"separator": separator, "null_values": list(MISSING_VALUES), "glob": False}
     if not typed:
         return pl.scan_csv(path, infer_schema=False, separator=separator, glob=False)
@@ -132,7 +258,8 @@ def _guarded(path: Path, step: Any, *, typed: bool = False) -> Any:
         reason = (str(fault).splitlines() or ["unknown reason"])[0]
         if typed and path.suffix.lower() in TEXT and "could not parse" in str(fault):
             raise UntypedError from None
-        raise FedskewError(f"{path}: cannot be read ({reason:.160})") from None
+        other = "" if path.suffix.lower() in TEXT else "; FEDSKEW_READER=pyarrow asks another reader"
+        raise FedskewError(f"{path}: cannot be read ({reason:.160}){other}") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as fault:
         reason = (str(fault).splitlines() or ["unknown reason"])[0]
         if "memory" in reason.lower():

@@ -1,17 +1,18 @@
 """Sketch files that may be larger than memory: one pass, batch by batch, every number in a fixed order."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fedskew.profiles.coding import CAP
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.readers.base import available_memory
-from fedskew.profiles.sketching.adding import Scan, TextFoundError, Wanted, add_batch
-from fedskew.profiles.sketching.batches import Tell, UntypedError, column_names, distinct_pairs, iter_batches
+from fedskew.profiles.sketching.adding import THREADS, Scan, TextFoundError, Wanted, add_batch
+from fedskew.profiles.sketching.batches import Reader, Tell, UntypedError, chosen, column_names, iter_batches, planned
+from fedskew.profiles.sketching.budget import Budget, give_back
 from fedskew.profiles.sketching.plan import Plan, row_key
 from fedskew.profiles.sketching.record import Sketch
 from fedskew.profiles.sketching.result import sketches_of
-from fedskew.profiles.sketching.tallies import MOST_ROWS, Budget
+from fedskew.profiles.sketching.tallies import MOST_ROWS
 
 BUDGET = 1 << 29
 Watch = Callable[[int], None]
@@ -27,6 +28,7 @@ def scan_file(
     tell: Tell | None = None,
     budget: int | None = None,
     hash_key: bytes | None = None,
+    reader: Reader | None = None,
 ) -> tuple[Sketch, ...]:
     """Sketch a Parquet, Arrow, CSV or TSV file in one pass, in memory that does not grow with its rows.
 
@@ -37,8 +39,11 @@ def scan_file(
     plan : adds the kernel sums
     watch : told how many rows have been read
     tell : told what was noticed about the file
-    budget : bytes of histograms; 512 MB, or half of what is available, where None
+    budget : bytes of histograms; 512 MB, or half of what is available, where None. They take 8 kB a party, class and
+        numeric column; what would be over the budget gets fewer bins, and that is told
     hash_key : a secret of the silos: adds the least keyed hashes of rows; needs a plan
+    reader : ``polars`` or ``pyarrow``: the sketches are the same, byte by byte. None: as the variable
+        ``FEDSKEW_READER`` says, else Polars, and pyarrow for a file that Polars cannot open
 
     Returns
     -------
@@ -50,17 +55,20 @@ def scan_file(
         A column does not exist, the label is an id or continuous, a class is not in the plan, or there is a key and
         no plan.
     EnvironmentFaultError
-        Parties, classes and columns need more histograms than the budget.
+        Parties, classes and columns need more histograms than the budget even with 512 bins each, or pyarrow is asked
+        for and not installed.
     """
-    there = column_names(path, wanted.options)
-    columns = _columns(path, there, wanted, plan)
+    reader = chosen(path, wanted.options, reader)
+    columns = _columns(path, column_names(path, wanted.options, reader=reader), wanted, plan)
     most = min(BUDGET, available_memory() // 2) if budget is None else budget
-    _plan_memory(path, wanted, len(columns), most)
+    names = [name for name in (wanted.party, wanted.label) if name is not None]
+    cells, numeric = planned(path, names, columns, reader=reader)
     key = None if hash_key is None else row_key(hash_key, plan)
     text: set[str] = set()
     typed = True
     while True:
-        scan = Scan(columns, plan, text, Budget(most), key)
+        give_back()
+        scan = Scan(columns, plan, text, Budget(most, cells=cells, columns=numeric, tell=tell), key, reader)
         try:
             _run(path, wanted, scan, watch, tell or _silent, typed=typed)
         except TextFoundError as found:
@@ -88,14 +96,6 @@ def _columns(path: Path, there: list[str], wanted: Wanted, plan: Plan | None) ->
     return [name for name in there if name in (wanted.features or there) and name not in taken]
 
 
-def _plan_memory(path: Path, wanted: Wanted, columns: int, most: int) -> None:
-    """Refuse before the scan what cannot fit: 256 bins at least for every party, class and column."""
-    names = [name for name in (wanted.party, wanted.label) if name is not None]
-    cells = distinct_pairs(path, names)
-    if cells > CAP * 10 or 4 * 256 * cells * columns > most:
-        Budget(most).change(4 * 256 * cells * columns)
-
-
 def _silent(text: str) -> None:
     """Tell nothing."""
 
@@ -103,10 +103,16 @@ def _silent(text: str) -> None:
 def _run(path: Path, wanted: Wanted, scan: Scan, watch: Watch | None, tell: Tell, *, typed: bool) -> None:
     names = [name for name in (wanted.label, wanted.party) if name is not None]
     done = 0
-    for frame in iter_batches(path, [*names, *scan.columns], names, wanted.options, tell=tell, typed=typed):
-        add_batch(path, frame, wanted, scan)
-        done += frame.height
-        if done > MOST_ROWS:
-            raise FedskewError(f"{path}: has more than {MOST_ROWS} rows; split the file and merge the sketches")
-        if watch is not None:
-            watch(done)
+    batches = iter_batches(
+        path, [*names, *scan.columns], names, wanted.options, tell=tell, typed=typed, reader=scan.reader
+    )
+    with ThreadPoolExecutor(THREADS) as scan.pool:
+        for frame in batches:
+            add_batch(path, frame, wanted, scan)
+            done += frame.height
+            del frame  # before the next one is read
+            if done > MOST_ROWS:
+                raise FedskewError(f"{path}: has more than {MOST_ROWS} rows; split the file and merge the sketches")
+            if watch is not None:
+                watch(done)
+    scan.pool = None

@@ -1,101 +1,70 @@
 """What a scan adds up, batch by batch, for every cell (a party's rows of one class): moments, bins, categories."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.errors import EnvironmentFaultError
 from fedskew.profiles.histogram import MOST_BITS, bin_numbers, bits_between, coarser
 from fedskew.profiles.moments import Moments, merged, no_moments
-from fedskew.profiles.sketching.record import NumericCell, bits_within
+from fedskew.profiles.sketching.blocks import Groups, Room, copy_narrow
+from fedskew.profiles.sketching.budget import Budget
+from fedskew.profiles.sketching.record import NumericCell
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MOST_ROWS = 2**32 - 1  # counts of bins are 32 bits wide while they are added up
 
 
-class Budget:
-    """Bytes that histograms may take, all columns together."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.held = most, 0
-
-    def change(self, by: int) -> None:
-        """Take (or give back) some bytes.
-
-        Raises
-        ------
-        EnvironmentFaultError
-            They are more than are left.
-        """
-        self.held += by
-        if self.held > self.most:
-            raise EnvironmentFaultError(
-                f"the histograms of all parties, classes and columns need more than {self.most >> 20} MB; use fewer "
-                "columns (--features), or sketch each silo's file by itself"
-            )
-
-
-class Groups:
-    """The rows of a batch by cell, and room for one column's values, which would else be asked for again and again.
-
-    ``codes`` of the cells in the batch begin at ``starts`` of ``order``; ``cell`` and ``group`` hold for each row in
-    that order its cell, and the place of its cell among ``codes``.
-    """
-
-    def __init__(self, cell: NDArray[np.int64]) -> None:
-        narrow = np.int16 if not len(cell) or int(cell.max()) < 2**15 else np.int32  # radix sort is fast for int16
-        self.order: NDArray[np.int64] = np.argsort(cell.astype(narrow), kind="stable")
-        self.cell = cell[self.order]
-        self.codes, self.starts = np.unique(self.cell, return_index=True)
-        self.lengths = np.diff(self.starts, append=len(cell))
-        self.group = np.repeat(np.arange(len(self.codes)), self.lengths)
-        self.value = np.empty(len(cell), np.float32)
-        self.wide, self.square = np.empty(len(cell)), np.empty(len(cell))
-        self.flat = np.empty(len(cell), np.int64)
-
-
 class NumericTally:
-    """Moments and histogram of one numeric column, by cell."""
+    """Moments and histogram of one numeric column, by cell.
+
+    The histogram is a dense table (cells, bins) whose first column is the bin ``low``. It is as wide as any range of
+    values can make it, so that memory depends on the cells and not on the rows; what is never touched takes none.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        budget.tables.append(self)
         self.moments: Moments = no_moments(0)
+        self.pending: Moments | None = None
+        self.least, self.largest = np.inf, -np.inf
         self.bits, self.low = MOST_BITS, 0
-        self.table = np.zeros((0, 0), np.uint32)
+        self.table = np.zeros((0, 1), np.uint32)
         self.binary = self.whole = True
         self.last = -np.inf
         self.first = np.nan
 
-    def add(self, value: NDArray[np.float32], groups: Groups) -> None:
-        """Add a batch: ``value`` in the order of the rows, NaN where missing."""
-        self._follow(value)
-        codes, starts, wide, square = groups.codes, groups.starts, groups.wide, groups.square
-        value = np.take(value, groups.order, out=groups.value, mode="clip")
-        np.copyto(wide, value)
-        seen = np.isfinite(value)
-        blank = not seen.all()
-        count = np.diff(starts, append=len(value))
+    def add(self, column: "pl.Series | NDArray[Any]", groups: Groups, room: Room) -> None:
+        """Add a batch, in the order of its rows; :func:`settle` adds its moments. ``room`` must be no one else's."""
+        room.fit(len(groups.order), groups.largest)
+        value = room.column[: len(groups.order)]
+        copy_narrow(column, value)
+        least, largest = float(value.min()), float(value.max())
+        blank = not np.isfinite(least + largest)
         if blank:
-            wide[~seen] = 0.0
-            count = np.add.reduceat(seen, starts, dtype=np.int64)
-        mean = np.add.reduceat(wide, starts) / np.maximum(count, 1)
-        wide -= np.take(mean, groups.group, out=square, mode="clip")
-        if blank:
-            wide[~seen] = 0.0
-        sums = [count.astype(np.float64), mean]
-        for one, other, out in ((wide, wide, square), (wide, square, wide), (square, square, square)):
-            sums.append(np.add.reduceat(np.multiply(one, other, out=out), starts))
-        self._grow(int(codes.max()) + 1)
-        self.moments[:, codes] = merged(self.moments[:, codes], np.stack(sums))
-        if blank:
-            self._count(value[seen], groups.cell[seen], groups.flat[: int(count.sum())])
-        else:
-            self._count(value, groups.cell, groups.flat)
+            finite = value[np.isfinite(value)]
+            least, largest = (float(finite.min()), float(finite.max())) if len(finite) else (np.inf, -np.inf)
+        self._follow(value, least, largest, whole=not blank)
+        self.pending = no_moments(len(groups.codes))
+        if least > largest:
+            return
+        self.fit(least, largest)
+        value = groups.values(value, room)
+        for block in groups.blocks:
+            part = value[block.rows]
+            seen = np.isfinite(part) if blank else None
+            self.pending[:, block.cells] = block.moments(part, seen, room)
+            block.count(part, seen, self.table, (self.low, self.bits), room)
 
-    def _follow(self, value: NDArray[np.float32]) -> None:
-        """Watch whether the values are 0 and 1 only, and whether they number the rows."""
-        if self.binary:
-            self.binary = bool(((value == 0) | (value == 1) | ~np.isfinite(value)).all())
+    def _follow(self, value: NDArray[np.float32], least: float, largest: float, *, whole: bool) -> None:
+        """Watch whether the values are 0 and 1 only, and whether they number the rows, none of which is missing."""
+        if self.binary and least <= largest:
+            between = 0 <= least <= largest <= 1
+            self.binary = between and bool(((value == 0) | (value == 1) | ~np.isfinite(value)).all())
+        self.whole = self.whole and whole
         if self.whole:
             steps = np.diff(value, prepend=np.float32(self.last))
             self.whole = bool((steps > 0).all() and (value == np.floor(value)).all())
@@ -106,56 +75,43 @@ class NumericTally:
         """Whether the column counts the rows, with few gaps."""
         return self.whole and rows >= 30 and self.last - float(self.first) + 1 <= 2 * rows
 
-    def _grow(self, cells: int) -> None:
-        have = self.moments.shape[1]
-        if cells > have:
-            self.moments = np.concatenate([self.moments, no_moments(cells - have)], axis=1)
-        if cells > len(self.table):
-            self._resize(max(cells, len(self.table) * 5 // 4), self.low, self.table.shape[1])
-
-    def _resize(self, cells: int, low: int, width: int) -> None:
-        if (cells, low, width) == (*self.table.shape[:1], self.low, self.table.shape[1]):
+    def fit(self, least: float = np.inf, largest: float = -np.inf) -> None:
+        """Make the table hold the cells of the budget, and values from ``least`` to ``largest`` besides its own."""
+        least, largest = min(self.least, least), max(self.largest, largest)
+        cells, most = self.budget.cells, self.budget.bins
+        if (least, largest, cells) == (self.least, self.largest, len(self.table)) and self.table.shape[1] <= most:
             return
-        self.budget.change(4 * cells * width - self.table.nbytes)
-        wider = np.zeros((cells, width), np.uint32)
-        if self.table.size:
-            at = self.low - low
-            wider[: len(self.table), at : at + self.table.shape[1]] = self.table
-        self.table, self.low = wider, low
+        bits = bits_between(least, largest, most)
+        first, last = bin_numbers(np.array([least, largest], np.float32), bits).tolist()
+        self._coarsen(bits)
+        width = 1 if first == last else most
+        inside = self.low <= first and last < self.low + self.table.shape[1]
+        if not (inside and self.table.shape == (cells, width)):
+            self._move(np.zeros((cells, width), np.uint32), first - (width - (last - first + 1)) // 2)
+        self.least, self.largest = least, largest
 
-    def _count(self, value: NDArray[np.float32], cell: NDArray[np.int64], flat: NDArray[np.int64]) -> None:
-        """Count values in the bins of their cells; ``flat`` is room for as many places."""
-        if not len(value):
-            return
-        least, largest = float(value.min()), float(value.max())
-        bits = min(self.bits, bits_between(least, largest)) if self.bits else 0
-        ends = bin_numbers(np.array([least, largest], np.float32), bits).tolist()
-        if self.table.shape[1]:
-            held = coarser(np.array([self.low, self.low + self.table.shape[1] - 1]), self.bits, bits).tolist()
-            low, high = min(ends[0], held[0]), max(ends[1], held[1])
-            fewer = bits_within(low, high, bits)
-            low, high = coarser(np.array([low, high]), bits, fewer).tolist()
-            self._coarsen(fewer)
-            bits = fewer
-            self._resize(len(self.table), min(low, self.low), max(high, self.low + self.table.shape[1] - 1) - low + 1)
-        else:
-            self.bits, self.low = bits, ends[0]
-            self._resize(len(self.table), ends[0], ends[1] - ends[0] + 1)
-        numbers = bin_numbers(value, bits)
-        np.multiply(cell, self.table.shape[1], out=flat)
-        flat += numbers
-        flat -= self.low
-        np.add.at(self.table.reshape(-1), flat, np.uint32(1))
+    def shrink(self) -> None:
+        """Join bins until there are as many as the budget allows."""
+        if self.table.shape[1] > self.budget.bins:
+            self.fit()
 
     def _coarsen(self, bits: int) -> None:
+        """Join bins until they are of so few bits."""
         if bits == self.bits:
             return
-        width = self.table.shape[1]
-        numbers = coarser(np.arange(self.low, self.low + width), self.bits, bits)
-        starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
-        narrow = np.add.reduceat(self.table, starts, axis=1, dtype=np.uint32)
-        self.budget.change(narrow.nbytes - self.table.nbytes)
-        self.table, self.low, self.bits = narrow, int(numbers[0]), bits
+        if self.table.size:
+            numbers = coarser(np.arange(self.low, self.low + self.table.shape[1]), self.bits, bits)
+            starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
+            self.table = np.add.reduceat(self.table, starts, axis=1, dtype=np.uint32)
+            self.low = int(numbers[0])
+        self.bits = bits
+
+    def _move(self, table: NDArray[np.uint32], low: int) -> None:
+        """Put the counts into another table, which begins at another bin: those beyond its ends are 0."""
+        start, stop = max(self.low, low), min(self.low + self.table.shape[1], low + table.shape[1])
+        if len(self.table) and start < stop:
+            table[: len(self.table), start - low : stop - low] = self.table[:, start - self.low : stop - self.low]
+        self.table, self.low = table, low
 
     def holds(self, codes: Iterable[int]) -> bool:
         """Whether any of these cells holds a value."""
@@ -163,24 +119,51 @@ class NumericTally:
 
     def given_up_cells(self) -> dict[int, NumericCell]:
         """The sums of each cell that holds a value; the table is given up, so that memory never holds both forms."""
-        width = self.table.shape[1]
-        used = np.flatnonzero(self.table.reshape(-1) != 0)
-        cells, counts = len(self.table), self.table.reshape(-1)[used].tolist()
-        self.budget.change(-self.table.nbytes)
-        self.table = np.zeros((0, 0), np.uint32)
-        # one integer object a bin, not one a cell and bin: there may be millions of cells
-        names = np.array(range(self.low, self.low + width), dtype=object)
-        edges = np.searchsorted(used, width * np.arange(cells + 1)).tolist()
-        used %= max(width, 1)
-        bins = names[used].tolist()
+        width, flat = self.table.shape[1], self.table.reshape(-1)
+        used = np.flatnonzero(flat != 0)
+        edges = np.searchsorted(used, width * np.arange(len(self.table) + 1)).tolist()
+        counts = _objects(flat[used])
+        self.table = np.zeros((0, 1), np.uint32)
+        del flat
+        used %= width
+        # one integer object a bin and a count, not one each time it occurs: there may be millions
+        bins = np.array(range(self.low, self.low + width), dtype=object)[used].tolist()
         found = {}
         for code, (n, mean, m2, m3, m4) in enumerate(self.moments.T.tolist()):
             if n:
                 span = slice(edges[code], edges[code + 1])
-                found[code] = NumericCell(
-                    n=int(n), mean=mean, m2=m2, m3=m3, m4=m4, bins=tuple(bins[span]), counts=tuple(counts[span])
-                )
+                held = tuple(bins[span]), tuple(counts[span])
+                found[code] = NumericCell(n=int(n), mean=mean, m2=m2, m3=m3, m4=m4, bins=held[0], counts=held[1])
         return found
+
+
+def settle(tallies: Sequence[NumericTally], groups: Groups) -> None:
+    """Add the moments of a batch to those of all batches before it, all columns at once."""
+    if not tallies:
+        return
+    cells, codes = int(groups.codes[-1]) + 1, groups.codes
+    for tally in tallies:
+        have = tally.moments.shape[1]
+        if cells > have:
+            more = no_moments(max(cells, tally.budget.cells) - have)
+            tally.moments = np.concatenate([tally.moments, more], axis=1)
+    before = np.stack([tally.moments[:, codes] for tally in tallies])
+    batch = np.stack([tally.pending for tally in tallies if tally.pending is not None])
+    both = merged(before.swapaxes(0, 1), batch.swapaxes(0, 1))
+    for at, tally in enumerate(tallies):
+        tally.moments[:, codes] = both[:, at]
+        tally.pending = None
+
+
+def _objects(counts: NDArray[np.uint32]) -> list[int]:
+    """Counts as Python integers, those under 65,536 one object for each number."""
+    if not len(counts):
+        return []
+    most = min(int(counts.max()), 2**16 - 1)
+    found = np.array(range(most + 1), dtype=object)[np.minimum(counts, most)]
+    beyond = np.flatnonzero(counts > most)
+    found[beyond] = counts[beyond].tolist()
+    return found.tolist()  # type: ignore[no-any-return]
 
 
 class TextTally:

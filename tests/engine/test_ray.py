@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -254,3 +255,83 @@ def test_with_its_head_lost_a_command_leaves_with_3_and_goes_on_here_to_the_same
     found = validate(table(), NAMES, jobs=1, run=run, progress=lambda p: trained.append(p.round), **OPTIONS)
     assert timeless(found) == expected
     assert len(trained) < 4 * OPTIONS["rounds"], "what was committed is not trained anew"
+
+
+TINY = """
+[defaults]
+rounds = 40
+seeds = 2
+candidates = ["fedavg", "scaffold"]
+[data.FCUBE]
+source = "generated:fcube"
+rows = 400
+test_rows = 100
+[[grid]]
+data = "FCUBE"
+partition = ["homo", "label_dirichlet alpha=0.5"]
+parties = 4
+model = "mlp"
+"""
+
+
+def settings(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "settings").iterdir()}
+
+
+def test_with_its_head_lost_a_study_leaves_with_3_at_once_and_goes_on_here_to_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    command = [sys.executable, "-m", "fedskew", "study", "tiny.toml", "--jobs", "1", "--out"]
+    doomed = Head(short())
+    try:
+        words = [*command, "cut", "--backend", "ray", "--address", doomed.address]
+        study = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 120
+        while not doomed.find("ray::run_task"):
+            assert study.poll() is None, study.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        for pid in doomed.find("gcs/gcs_server"):
+            kill(pid)
+        _, told = study.communicate(timeout=180)
+    finally:
+        doomed.stop()
+    assert study.returncode == 3, told
+    assert re.search(r"Ray cluster at .* is lost.*kept: run the same command again", told.splitlines()[-1])
+    assert "FAILED" not in told, "no setting is blamed"
+    assert not settings(tmp_path / "cut")
+    for out in ("cut", "whole"):
+        subprocess.run([*command, out], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    assert settings(tmp_path / "cut") == settings(tmp_path / "whole")
+
+
+def test_the_commands_of_the_page_run_as_written(tmp_path: Path) -> None:
+    """But that Ray is installed already, all machines are this one, and the budget of training is cut."""
+    with socket.socket() as port:
+        if not port.connect_ex(("127.0.0.1", 6379)):
+            pytest.skip("something listens on port 6379, which the page names")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scale-out.md").read_text()
+    first, second = re.findall(r"```\n(.*?)```", page, re.DOTALL)[:2]
+    lines = [line for line in (first + second).splitlines() if not line.startswith("pip ")]
+    assert [line.split()[0] for line in lines] == ["fedskew", "export", "ray", "ray", "ray", "fedskew"]
+    budget = " --rounds 2 --seeds 1 --no-tuning --no-references"
+    lines = [re.sub(r"(fedskew [^#]*[^# ])", rf"\1{budget}", line) for line in lines]
+    home = short()
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(home),
+        "RAY_TMPDIR": str(home),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    script = "set -ex\n" + "\n".join(lines).replace("HEAD", "127.0.0.1")
+    try:
+        done = subprocess.run(
+            ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+    finally:
+        for pid, line in under(1):
+            if str(home) in line:
+                kill(pid)
+        shutil.rmtree(home, ignore_errors=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall("Ray runtime started", done.stdout)) == 2

@@ -188,6 +188,17 @@ def test_a_part_that_kills_its_worker_again_and_again_is_an_error_and_no_hang(tm
     store.close()
 
 
+def test_a_part_without_memory_is_tried_again_and_costs_no_other_trial(tmp_path) -> None:
+    store, lost = RunStore(tmp_path, {}), trial("fedavg")
+    memory = ("error", 0, MemoryError())
+    pipe = Pipe(memory, ("died", 0, "out of memory"), memory, honest)
+    with workers(pipe, store) as crew, pytest.raises(EnvironmentFaultError, match=r"3 times while training fedavg"):
+        crew.run([lost, trial()])
+    assert not store.parts(lost.key)
+    assert store.parts(trial().key)[-1].predicted is not None
+    store.close()
+
+
 def test_a_lost_cluster_says_that_what_was_committed_is_kept(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("fedskew.engine.ray_pool.SECONDS", 0.0)
     store = RunStore(tmp_path, {})

@@ -7,15 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fedskew.engine import pool, validate
-from fedskew.engine.splits import prepare
-from fedskew.profiles import EnvironmentFaultError, FedskewError, make_partition
+from fedskew.profiles import FedskewError, make_partition
 
 OPTIONS: Any = {"rounds": 6, "seeds": 2, "local_epochs": 1, "lr": 0.1, "participation": 0.5}
 SCRIPT = f"""
@@ -140,18 +138,6 @@ def _children(pid):
     """Processes started by one process that train (not the resource tracker)."""
     out = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line.split()[0]) for line in out.stdout.splitlines() if "spawn_main" in line]
-
-
-def test_workers_that_die_again_and_again_are_an_error_and_no_hang(monkeypatch):
-    data = prepare(table())
-
-    def die(*args):
-        raise BrokenProcessPool("died")
-
-    with pool.Workers({"main": data}, 2) as workers:
-        monkeypatch.setattr(workers, "_drain", die)
-        with pytest.raises(EnvironmentFaultError, match="died 3 times"):
-            workers._run_there([], [], None, 2)
 
 
 @pytest.mark.slow

@@ -58,6 +58,21 @@ def test_rounding_integrals_agree_with_quadrature(a: float, v: float) -> None:
     assert float(np.exp(_log_boxes(np.array(a), np.array(v)))) == pytest.approx(boxes, rel=1e-5)
 
 
+@pytest.mark.parametrize("a", [3e-16, 1e-12, 0.99e-9, 1.01e-9])
+@pytest.mark.parametrize("v", [1, 2, 11, 1000])
+def test_rounding_integrals_do_not_cancel_where_a_class_is_all_but_absent(a: float, v: int) -> None:
+    from decimal import Decimal, localcontext
+
+    from fedskew.profiles.dirichlet import _log_triangle
+
+    with localcontext(prec=80):
+        power = Decimal(a) + 1
+        terms = [(power * Decimal(x).ln()).exp() if x else Decimal(0) for x in (v + 1, v, v - 1)]
+        exact = float((terms[0] - 2 * terms[1] + terms[2]) / (Decimal(a) * power))
+    tolerance = 1e-8 if a < 1e-9 else 1e-6 * v**2  # beyond, differences of numbers near 1 are left as they are
+    assert float(np.exp(_log_triangle(np.array(a), np.array(float(v))))) == pytest.approx(exact, rel=tolerance)
+
+
 def test_rounding_integrals_do_not_overflow_at_large_strength() -> None:
     assert np.isfinite(log_shares(9e4, _groups(np.array([[1, 3, 90]]))))
 

@@ -4,24 +4,36 @@
 read once, if not given. The scan it is compared with reads the same columns batch by batch and adds up nothing but
 their rows.
 
-Measured 2026-11-30 on two cores shared with much other work (load 9 to 10: wall time says nothing, and even CPU seconds
-are up to twice those of an idle machine), Python 3.11.7, numpy 2.4.6; the better of two or four readings each:
+Measured 2026-11-30 on two cores shared with much other work (load 6 to 10: wall time says nothing about an idle
+machine, and CPU seconds are up to twice those of one), Python 3.11.7, numpy 2.4.6, Polars 2.1.0; the better of two
+readings each where there are two. "before" is the scan that was replaced, in the same hour:
 
-============  ===========  ===================  ===================  =====
-file          rows         scan                 sketch               ratio
-============  ===========  ===================  ===================  =====
-Parquet         1,000,000  0.47 s CPU, 246 MB   2.20 s CPU, 322 MB   4.7
-Parquet         5,000,000  1.29 s CPU, 312 MB   6.50 s CPU, 546 MB   5.0
-CSV               500,000  1.01 s CPU, 236 MB   2.62 s CPU, 365 MB   2.6
-============  ===========  ===================  ===================  =====
+============  ===========  ===================  ====================  =====  ====================
+file          rows         scan                 sketch                ratio  sketch before
+============  ===========  ===================  ====================  =====  ====================
+Parquet         1,000,000   0.5 s CPU, 157 MB    1.9 s CPU, 355 MB    3.7     2.2 s CPU, 342 MB
+Parquet         5,000,000   1.2 s CPU, 188 MB    5.0 s CPU, 378 MB    4.1     6.3 s CPU, 577 MB
+Parquet        20,000,000   4.5 s CPU, 205 MB   18.8 s CPU, 394 MB    4.2    not measured
+CSV             4,000,000   8.2 s CPU, 230 MB   11.8 s CPU, 410 MB    1.4    not measured
+============  ===========  ===================  ====================  =====  ====================
 
-Of a sketch's CPU about 0.5 s is imports and 0.5 s the writing down of 20,000 cells, whatever the rows; adding up takes
-0.8 to 1.0 s a million rows, a third of it the histograms. So the aim of three times a bare scan is met for CSV and
-missed for Parquet, and memory grows with the rows until the bins of all cells are in use. Batches of 262,144 rows
-would take 15 % less time and 40 MB more. Row hashes (``--hash-key``) cost another 1.8 s CPU a million rows; the file of
-the million rows (29 MB) takes 1.0 s CPU to check and write, 1.6 s to read and check.
+Memory: 355 to 365 MB for 1 million rows, 394 MB for 20 million (1.5 GB of Parquet), 421 and 427 MB for 1 and 4 million
+rows of CSV: flat within about a tenth. 164 MB of it are the histograms, 2,048 bins of 1,000 cells and 20 columns, which
+the plan of a scan counts before it begins; the rest is what Polars reads ahead, and Python. ``fedskew sketch`` as a
+whole took 362 to 380 MB for 1 million rows and 405 to 410 MB for 20 million.
 
-Not measured: an idle machine, 20 million rows and more, the second round with a plan.
+The file of 20 million rows read five times in one process (100 million rows): 87 s CPU, 232 s of wall time at load 6 to
+10. Whether that is the 60 s aimed at on two idle cores was not seen: at full use of both it would be 44 s. Nor was the
+aim of 0.67 million rows of CSV a second: 11.8 s CPU for 4 million would be 0.68 million a second at full use of both.
+
+Of a sketch's CPU 0.9 s is the writing down of 20,000 cells, whatever the rows. Adding up takes about 0.5 s a million
+rows (0.85 s before), in nanoseconds a value: 8 counting, which waits for memory, 3 bin numbers, 3 their places, 9
+moments, 4 putting the values in the order of cells, 2 copying them, 6 the cells of a batch. So the aim of three times a
+bare scan is met for CSV and missed for Parquet. Batches of 524,288 rows would take 8 % less time and 40 MB more. Two
+threads share the columns; counting holds Python's lock, so that more threads would wait for each other.
+
+The second round (plan, 1,000 cells): 3.7 s CPU a million rows where a tenth of them enters the kernel sums (7.8 s
+before), 5.3 s where all do (6.7 s before), 544 MB. Row hashes (``--hash-key``) cost another 1.8 s CPU a million rows.
 """
 
 import platform

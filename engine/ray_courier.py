@@ -7,8 +7,10 @@ variables, and prints. So it lives in a process of its own; the coordinator sees
 import contextlib
 import logging
 import os
+import queue
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -24,7 +26,7 @@ from fedskew.profiles.errors import EnvironmentFaultError
 
 HEAD_TIMEOUT = 20  # seconds without the head after which Ray gives up, and with it this process
 SOCKET_ROOM = 30  # bytes of folder that leave room for Ray's socket names: Unix allows 107 in all
-POLL = 0.02  # seconds between looks at the pipe
+POLL = 0.02  # seconds between looks at what came
 
 
 def carry(pipe: Connection, folder: str, rest: Mapping[str, Prepared], jobs: int | None, address: str | None) -> None:
@@ -67,20 +69,32 @@ def _serve(ray: Any, pipe: Connection, tables: Mapping[str, Any]) -> None:
     # dead workers are counted by the coordinator: Ray itself would retry those out of memory without end
     remote = ray.remote(run_task).options(max_retries=0, num_cpus=1)
     waiting: dict[Any, int] = {}
+    inbox: queue.Queue[Any] = queue.Queue()
+    # read all the time: if both sides wrote a large state and neither read, both would wait for ever
+    threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
     while True:
-        while pipe.poll(0 if waiting else 1.0):
-            number, trial, state, seconds = pipe.recv()
-            try:
-                share = gpus(trial, ray.cluster_resources().get("GPU", 0.0))
-            except EnvironmentFaultError as error:
-                pipe.send(("error", number, error))
-                continue
-            task = remote.options(num_gpus=share) if share else remote
-            waiting[task.remote(trial, tables[trial.data], state, seconds, mine, path)] = number
-        if waiting:
-            ready, _ = ray.wait(list(waiting), timeout=POLL)
-            for ref in ready:
-                pipe.send(_word(ray, ref, waiting.pop(ref)))
+        with contextlib.suppress(queue.Empty):
+            while (word := inbox.get(block=not waiting)) is not None:
+                number, trial, state, seconds = word
+                try:
+                    share = gpus(trial, ray.cluster_resources().get("GPU", 0.0))
+                except EnvironmentFaultError as error:
+                    pipe.send(("error", number, error))
+                    continue
+                task = remote.options(num_gpus=share) if share else remote
+                waiting[task.remote(trial, tables[trial.data], state, seconds, mine, path)] = number
+            return
+        ready, _ = ray.wait(list(waiting), timeout=POLL)
+        for ref in ready:
+            pipe.send(_word(ray, ref, waiting.pop(ref)))
+
+
+def _listen(pipe: Connection, inbox: "queue.Queue[Any]") -> None:
+    """Take everything from the pipe; None once the coordinator is gone."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            inbox.put(pipe.recv())
+    inbox.put(None)
 
 
 def gpus(trial: Trial, there: float) -> int:

@@ -13,6 +13,7 @@ from fedskew.profiles.columns import DATE, numbers, texts
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import PAIRS
 from fedskew.profiles.readers.base import Options
+from fedskew.profiles.rowhash import row_hashes
 from fedskew.profiles.sketching.batches import Reader
 from fedskew.profiles.sketching.blocks import Groups, Room, copy_narrow
 from fedskew.profiles.sketching.budget import Budget
@@ -108,9 +109,10 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
     _add_numbers(scan, groups)
     if scan.plan is not None:
         full = _with_absent(scan.plan, scan.columns, np.column_stack(matrix))
-        _add_kernel(scan, scan.plan, full, groups)
+        label_codes = _plan_labels(scan, scan.plan, cell)
+        _add_kernel(scan, scan.plan, full, groups, label_codes)
         if scan.key is not None:
-            _add_hashes(scan, scan.plan, full, cell, scan.key)
+            _add_hashes(scan, scan.key.hashes(full, label_codes, scan.plan.class_names), cell)
 
 
 def _add_numbers(scan: Scan, groups: Groups) -> None:
@@ -198,37 +200,36 @@ def _coerced(series: "pl.Series") -> NDArray[np.float64]:
     return texts(series).cast(pl.Float64, strict=False).to_numpy().astype(np.float64) if value is None else value
 
 
-def _add_kernel(
-    scan: Scan,
-    plan: Plan,
-    full: NDArray[np.float32],
-    groups: Groups,
-) -> None:
-    """Add the random features of the rows that enter."""
+def _add_kernel(scan: Scan, plan: Plan, full: NDArray[np.float32], groups: Groups, label: NDArray[np.int64]) -> None:
+    """Add the random features of the rows that enter; ``label`` holds each row's code among the plan's classes."""
     by, pairs = plan.projection(), list(scan.cells)
-    place = {name: code for code, name in enumerate(plan.class_names)}
-    for code, rows in zip(groups.codes.tolist(), np.split(groups.order, groups.starts[1:]), strict=True):
-        party, label = pairs[code]
-        if label not in place:
-            raise FedskewError(f"party {party!r} has a class that the plan has not: {label!r}; make the plan anew")
-        part = full[rows]
-        entering = plan.entering(party, part, np.full(len(rows), place[label], np.int64))
-        sums, second = feature_sums(part, np.flatnonzero(entering), by)
+    limits = [plan.limit(pairs[code][0]) for code in groups.codes.tolist()]
+    hashes = None if all(limit is None for limit in limits) else row_hashes(full, label)
+    cells = zip(groups.codes.tolist(), np.split(groups.order, groups.starts[1:]), limits, strict=True)
+    for code, rows, limit in cells:
+        entering = rows if limit is None or hashes is None else rows[hashes[rows] < limit]
+        sums, second = feature_sums(full, entering, by)
         if code not in scan.kernels:
             scan.kernels[code] = [np.zeros(2 * PAIRS), np.zeros((2 * PAIRS, 2 * PAIRS))]
         scan.kernels[code][0] += sums
         scan.kernels[code][1] += second
-        scan.entered[code] = scan.entered.get(code, 0) + int(entering.sum())
+        scan.entered[code] = scan.entered.get(code, 0) + len(entering)
 
 
-def _add_hashes(scan: Scan, plan: Plan, full: NDArray[np.float32], cell: NDArray[np.int64], key: RowKey) -> None:
-    """Keep the least hashes of each party's rows."""
+def _plan_labels(scan: Scan, plan: Plan, cell: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The code of each row's class in the plan."""
     place = {name: code for code, name in enumerate(plan.class_names)}
+    for party, label in scan.cells:
+        if label not in place:
+            raise FedskewError(f"party {party!r} has a class that the plan has not: {label!r}; make the plan anew")
+    return np.array([place[label] for _, label in scan.cells], np.int64)[cell]
+
+
+def _add_hashes(scan: Scan, hashes: NDArray[np.uint64], cell: NDArray[np.int64]) -> None:
+    """Keep the least hashes of each party's rows."""
     names = sorted({party for party, _ in scan.cells})
     code = {name: at for at, name in enumerate(names)}
     party = np.array([code[name] for name, _ in scan.cells], np.int64)[cell]
-    label = np.array([place.get(name, -1) for _, name in scan.cells], np.int64)[cell]
-    hashes = key.hashes(full, label, plan.class_names)
     for name in names:
         scan.minima.setdefault(name, LeastHashes())
     most = np.array([scan.minima[name].most for name in names], np.uint64)

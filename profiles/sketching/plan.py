@@ -83,10 +83,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def entering(self, party: str, features: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which rows of a party enter the kernel sums; ``labels`` are codes into ``class_names``."""
-        size = self.sizes.get(party, max(self.sizes.values(), default=0))
-        if size <= self.most_rows:
+        limit = self.limit(party)
+        if limit is None:
             return np.ones(len(labels), np.bool_)
-        return np.asarray(row_hashes(features, labels) < np.uint64(int(2**64 * (self.most_rows / size))))
+        return np.asarray(row_hashes(features, labels) < limit)
+
+    def limit(self, party: str) -> np.uint64 | None:
+        """The hash under which a party's rows enter the kernel sums; None: all of them do."""
+        size = self.sizes.get(party, max(self.sizes.values(), default=0))
+        return None if size <= self.most_rows else np.uint64(int(2**64 * (self.most_rows / size)))
 
 
 def make_plan(sketches: Sequence[Sketch], *, most_rows: int = MOST_ROWS) -> Plan:

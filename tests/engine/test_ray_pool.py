@@ -2,11 +2,14 @@
 
 import importlib.util
 import math
+import multiprocessing
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from fedskew.engine import ray_task, validate
 from fedskew.engine.algorithms import find_algorithm
 from fedskew.engine.backends import check_backend
 from fedskew.engine.plans import ModelSpec, Part, Trial
-from fedskew.engine.ray_courier import gpus
+from fedskew.engine.ray_courier import _serve, gpus
 from fedskew.engine.ray_pool import RayWorkers
 from fedskew.engine.ray_task import check_versions, run_task
 from fedskew.engine.settings import Settings
@@ -239,6 +242,46 @@ def test_no_more_parts_are_asked_for_than_jobs_allow() -> None:
         crew.run([trial(name) for name in ("fedavg", "scaffold", "fedprox", "fednova", "feddyn")])
     assert crew.jobs == 2
     assert most == [2, 2, 2, 2, 1]
+
+
+class Promise:
+    def __init__(self, state: bytes) -> None:
+        self.state = state
+
+
+class InstantRay:
+    """As much of Ray as the courier asks for; a task is done at once and gives its state back."""
+
+    def remote(self, *words: Any) -> Any:
+        return self if callable(words[0]) else Promise(words[2])
+
+    def options(self, **_: Any) -> Any:
+        return self
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1.0}
+
+    def wait(self, refs: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return refs, []
+
+    def get(self, ref: Any) -> tuple[str, bytes]:
+        return "a part", ref.state
+
+    exceptions = SimpleNamespace(RayTaskError=RuntimeError, RayError=RuntimeError, OutOfMemoryError=RuntimeError)
+
+
+@pytest.mark.timeout(60)
+def test_large_states_that_cross_in_the_pipe_hold_nobody_up() -> None:
+    here, there = multiprocessing.Pipe()
+    serving = threading.Thread(target=_serve, args=(InstantRay(), there, {"main": None}), daemon=True)
+    serving.start()
+    for number in range(4):  # none is read before all are written
+        here.send((number, trial(), bytes(3_000_000), 1.0))
+    assert [here.recv()[:3] for _ in range(4)] == [("part", number, "a part") for number in range(4)]
+    here.close()
+    serving.join(10)
+    assert not serving.is_alive(), "it ends with the coordinator"
+    there.close()
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",  # whatever token this machine may hold
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",  # 15, unless told: for ever on a machine with other work
     "RAY_prestart_worker_first_driver": "0",  # Flower's actors have an environment of their own and take none of them
     "OMP_NUM_THREADS": "1",
 }

@@ -72,8 +72,8 @@ def rows_held(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> rows_held(np.array([50, 14, 3])).tolist(), rows_held(np.array([3, 3, 4])).tolist(), rows_held(np.ones(9)).sum()
-    ([10, 2, 0], [0, 1, 1], 0)
+    >>> [rows_held(np.array(sizes)).tolist() for sizes in ([50, 14, 3], [3, 3, 4], [1, 1, 1])]
+    [[10, 2, 0], [0, 1, 1], [0, 0, 0]]
     """
     found = (HELD_BACK * sizes).astype(np.int64)
     if not found.any():

@@ -95,6 +95,9 @@ def desk(tmp_path, monkeypatch):
     classes = np.arange(300) % 10
     for name in ("mnist.npz", "data/mnist.npz", "data/fashion_mnist.npz"):
         np.savez(name, X_train=digits, y_train=classes, X_test=digits[:90], y_test=classes[:90])
+    x, two = rng.normal(size=(300, 5)), classes % 2
+    np.savez("data/adult_a9a.npz", X_train=x, y_train=two, X_test=x[:90], y_test=two[:90])
+    np.savez("data/covtype.npz", X=x, y=classes, y_binary=two, party=classes % 4)
     np.savez("hapt_har.npz", F=rng.normal(size=(90, 5)), y=np.arange(90) % 3, party=np.repeat([1, 2, 3], 30))
     write_images(rng)
     Path("STUDY.toml").write_text(STUDY)

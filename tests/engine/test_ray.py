@@ -329,9 +329,9 @@ def test_the_commands_of_the_page_run_as_written(tmp_path: Path) -> None:
             ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
         )
     finally:
-        for pid, line in under(1):
-            if str(home) in line:
-                kill(pid)
+        started = [pid for pid, line in under(1) if str(home) in line]
+        for pid in [below for one in started for below, _ in under(one)] + started:
+            kill(pid)
         shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall("Ray runtime started", done.stdout)) == 2

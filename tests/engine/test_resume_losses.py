@@ -120,7 +120,7 @@ def test_where_memory_does_not_suffice_for_two_at_a_time_the_last_try_has_nothin
     assert timeless(validate(table(), both, jobs=2, **OPTIONS)) == expected
     *crowded, first, second = tries(frail)
     assert (first, second) == (1, 1)
-    assert set(crowded) == {2}
+    assert max(crowded) == 2  # a busy machine may start one so late that it is alone, and then it lives
     assert len(crowded) >= 2
 
 

@@ -50,6 +50,7 @@ QUIET = {
     "RAY_worker_niceness": "0",  # 15, unless told: for ever on a machine with other work
     "RAY_prestart_worker_first_driver": "0",  # Flower's actors have an environment of their own and take none of them
     "OMP_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "",  # dozens of processes import the same modules, which pip has left uncompiled
 }
 CPUS = 2  # that Ray believes to have: an actor that asks for both is the only one
 
@@ -234,12 +235,12 @@ def test_one_party_that_sends_no_numbers_fails_the_run_by_name(flower, silo_file
 def test_one_slow_party_fails_the_run_by_name(flower, silo_files, tmp_path):
     app = tmp_path / "app"
     export_flower(oracle.choice("fedavg"), app)
-    spoilt(app, "__import__('time').sleep(60)")
-    run = flower.start(app, silo_files, 1, **{"round-seconds": 20.0})  # two actors, so that the others go on
+    spoilt(app, "__import__('time').sleep(30)")
+    run = flower.start(app, silo_files, 1, **{"round-seconds": 10.0})  # two actors, so that the others go on
     assert flower.ended(run, app).startswith("finished:failed")
     status, first = status_of(app), min(f.stem for f in silo_files.iterdir())
     assert status["status"] == "failed"
-    assert status["reason"].endswith(f"no reply to train within 20.0 seconds from {first}")
+    assert status["reason"].endswith(f"no reply to train within 10.0 seconds from {first}")
 
 
 def test_a_missing_party_fails_the_run(flower, silo_files, tmp_path):

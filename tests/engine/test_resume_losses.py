@@ -118,10 +118,8 @@ def test_where_memory_does_not_suffice_for_two_at_a_time_the_last_try_has_nothin
     expected = timeless(validate(table(), both, jobs=1, **OPTIONS))
     (frail.FOLDER / "how").write_text("die in a crowd")
     assert timeless(validate(table(), both, jobs=2, **OPTIONS)) == expected
-    *crowded, first, second = tries(frail)
-    assert (first, second) == (1, 1)
-    assert max(crowded) == 2  # a busy machine may start one so late that it is alone, and then it lives
-    assert len(crowded) >= 2
+    # a busy machine may start one so late that it is alone at its first try, and lives: how often they met is chance
+    assert tries(frail)[-1] == 1
 
 
 def test_workers_that_die_before_they_train_are_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:

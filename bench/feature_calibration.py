@@ -9,9 +9,9 @@ Measured 2026-11-30, two shared x86 cores, one thread, seeds from 50,000 on: 2 x
 of 800; label and quantity skew 1.3 % and 1.7 % of 300; mean index within 0.005 of 0. Concept: no alarm in 800 draws;
 FCUBE always answers no_overlap. The other cells were run with 5 to 300 draws; the full 2,000 have not been run.
 
-Start it with OMP_NUM_THREADS=1: its matrices are small, and a BLAS of two threads takes up to 15 times the CPU where
-the cores are shared. A draw then takes 0.002 to 0.2 s (20 or 200 rows a party), so 2,000 draws of those cells are
-about 17 CPU-minutes, and ``--rows 5e7`` for all cells about 40.
+Start it with OMP_NUM_THREADS=1: its matrices are small, and a BLAS of two threads took 6 to 20 times the CPU where
+the cores were shared. A draw then took 0.002 to 0.2 s (20 or 200 rows a party; three draws a cell), which makes about
+17 CPU-minutes for 2,000 draws of those cells; ``--rows 5e7`` for all cells is guessed at 40.
 
 Usage: python bench/feature_calibration.py [--draws 2000] [--rows 1e6] [--first 50000] [--only feature|concept]
 """

@@ -216,10 +216,13 @@ def _floors(table: tuple[Results, ...]) -> str:
 
     plain = measure.regrets(table, measure.tree_choice, "balanced").mean()
     other = measure.regrets(table, strict, "balanced").mean()
-    same = "no floor between the two can be told from the other" if abs(plain - other) < MARGIN else "the floor matters"
+    gap = other - plain
+    told = f"raising the floor would {'help' if gap < 0 else 'cost'}"
+    if abs(gap) < MARGIN:
+        told = "no floor between the two can be told from the other"
     return (
         f"If every skew under the strong floor counted as none, the tree would lose {other:.2f} points of balanced "
-        f"accuracy instead of {plain:.2f}: {same}."
+        f"accuracy instead of {plain:.2f}: {told}."
     )
 
 

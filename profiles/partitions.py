@@ -141,16 +141,24 @@ class Partition:
         ----------
         keep : (N,) bool, or ascending row numbers
 
+        Raises
+        ------
+        FedskewError
+            No row is left.
+
         Examples
         --------
         >>> toy = make_partition(np.eye(3), ["cat", "dog", "dog"], ["a", "a", "b"])
         >>> toy.select(toy.labels == 1).counts.tolist()
         [[0, 1], [0, 1]]
         """
+        labels = self.labels[keep]
+        if not len(labels):
+            raise FedskewError("no row is selected; at least one is needed")
         return replace(
             self,
             features=self.features[keep],
-            labels=self.labels[keep],
+            labels=labels,
             party=self.party[keep],
             target=None if self.target is None else self.target[keep],
             _counts=[],

@@ -9,24 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.small_study import study_toml
 
-TOML = """
-note = "Made for a test."
-[defaults]
-rounds = {rounds}
-seeds = 1
-local_epochs = 1
-candidates = ["fedavg", "fedprox"]
-[data.FCUBE]
-source = "generated:fcube"
-rows = 200
-test_rows = 100
-[[grid]]
-data = "FCUBE"
-partition = "homo"
-parties = 4
-model = "linear"
-"""
+NOTE = "Made for a test."
 
 
 def command(*words: object) -> list[str]:
@@ -40,7 +25,7 @@ def study(*words: object) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def toml(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.toml"
-    path.write_text(TOML.format(rounds=2))
+    path.write_text(study_toml(note=NOTE, rounds=2))
     return path
 
 
@@ -83,7 +68,7 @@ def test_a_dry_run_writes_nothing_and_a_run_prints_one_json_document(toml: Path,
     done = study(toml, "--out", out, "--jobs", 1, "--json", "-")
     assert done.returncode == 0
     assert json.loads(done.stdout)["finished"] == 1
-    assert "Made for a test." in done.stderr
+    assert NOTE in done.stderr
     assert "[1/1] FCUBE, homo, 4 parties: fed" in done.stderr
 
 
@@ -93,7 +78,7 @@ def test_an_interrupted_study_ends_at_once_keeps_what_it_has_and_goes_on(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     path, out = tmp_path / "long.toml", tmp_path / "out"
-    path.write_text(TOML.format(rounds=20_000))
+    path.write_text(study_toml(note=NOTE, rounds=20_000))
     process = subprocess.Popen(command(path, "--out", out, "--jobs", 1), stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 120
     while not list(out.glob("runs/*/blobs/*")):

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from tests.small_study import study_toml
 from typer.testing import CliRunner
 
 from fedskew.cli import app
@@ -34,15 +35,6 @@ BEFORE = {  # what other people, or an earlier page, would have written by then
     "profile *.second.json": ["sketch south.csv --label sick --plan plan.json --out south.second.json"],
 }
 BLOCK = re.compile(r"^```(?:bash)?\n(.*?)^```$|((?:^    \S.*\n)+)", re.MULTILINE | re.DOTALL)
-STUDY = """
-[data.FCUBE]
-source = "generated:fcube"
-[[grid]]
-data = "FCUBE"
-partition = "fcube"
-parties = 4
-model = "linear"
-"""
 
 
 def commands(page: Path) -> list[str]:
@@ -100,7 +92,7 @@ def desk(tmp_path, monkeypatch):
     np.savez("data/covtype.npz", X=x, y=classes, y_binary=two, party=classes % 4)
     np.savez("hapt_har.npz", F=rng.normal(size=(90, 5)), y=np.arange(90) % 3, party=np.repeat([1, 2, 3], 30))
     write_images(rng)
-    Path("STUDY.toml").write_text(STUDY)
+    Path("STUDY.toml").write_text(study_toml())
     return tmp_path
 
 

@@ -102,7 +102,8 @@ def only(study: Study, words: str) -> Study:
     wanted = [word.strip().lower() for word in words.split(",") if word.strip()]
     kept = tuple(s for s in study.settings if any(word in s.title.lower() for word in wanted))
     if not kept:
-        raise FedskewError(f"--only {words!r} fits none of the {len(study.settings)} settings; see --dry-run")
+        absent = f" (without the data sets that are not here: {', '.join(study.skipped)})" if study.skipped else ""
+        raise FedskewError(f"--only {words!r} fits none of the {len(study.settings)} settings{absent}; see --dry-run")
     return replace(study, settings=kept)
 
 

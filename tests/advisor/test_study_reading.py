@@ -78,6 +78,10 @@ def test_a_data_set_that_is_not_here_is_skipped_by_name(tmp_path: Path) -> None:
     found = study(tmp_path, text)
     assert [s.data for s in found.settings] == ["FCUBE"]
     assert found.skipped == {"rcv1": tmp_path / "rcv1.svm"}
+    with pytest.raises(
+        FedskewError, match=r"fits none of the 1 settings \(without the data sets that are not here: rcv1"
+    ):
+        only(found, "rcv1")
 
 
 def test_a_study_without_any_of_its_data_says_where_it_looked(tmp_path: Path) -> None:

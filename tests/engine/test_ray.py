@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.small_study import results_of, study_toml
 
 from fedskew.engine import validate
 from fedskew.engine.ray_pool import RayWorkers
@@ -257,29 +258,12 @@ def test_with_its_head_lost_a_command_leaves_with_3_and_goes_on_here_to_the_same
     assert len(trained) < 4 * OPTIONS["rounds"], "what was committed is not trained anew"
 
 
-TINY = """
-[defaults]
-rounds = 40
-seeds = 2
-candidates = ["fedavg", "scaffold"]
-[data.FCUBE]
-source = "generated:fcube"
-rows = 400
-test_rows = 100
-[[grid]]
-data = "FCUBE"
-partition = ["homo", "label_dirichlet alpha=0.5"]
-parties = 4
-model = "mlp"
-"""
-
-
-def settings(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (out / "settings").iterdir()}
-
-
 def test_with_its_head_lost_a_study_leaves_with_3_at_once_and_goes_on_here_to_the_same_bytes(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(TINY)
+    toml = study_toml(
+        rows=400, rounds=40, seeds=2, local_epochs=10, candidates=["fedavg", "scaffold"],
+        partition=["homo", "label_dirichlet alpha=0.5"], model="mlp",
+    )  # fmt: skip
+    (tmp_path / "tiny.toml").write_text(toml)
     command = [sys.executable, "-m", "fedskew", "study", "tiny.toml", "--jobs", "1", "--out"]
     doomed = Head(short())
     try:
@@ -298,10 +282,10 @@ def test_with_its_head_lost_a_study_leaves_with_3_at_once_and_goes_on_here_to_th
     assert study.returncode == 3, told
     assert re.search(r"Ray cluster at .* is lost.*kept: run the same command again", told.splitlines()[-1])
     assert "FAILED" not in told, "no setting is blamed"
-    assert not settings(tmp_path / "cut")
+    assert not results_of(tmp_path / "cut")
     for out in ("cut", "whole"):
         subprocess.run([*command, out], cwd=tmp_path, check=True, capture_output=True, timeout=300)
-    assert settings(tmp_path / "cut") == settings(tmp_path / "whole")
+    assert results_of(tmp_path / "cut") == results_of(tmp_path / "whole")
 
 
 def test_the_commands_of_the_page_run_as_written(tmp_path: Path) -> None:

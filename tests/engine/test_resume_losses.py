@@ -32,7 +32,8 @@ PLAIN = find_algorithm("fedavg")
 def siblings():
     parent = os.getppid()
     children = Path(f"/proc/{{parent}}/task/{{parent}}/children").read_text().split()
-    return sum(b"spawn_main" in Path(f"/proc/{{child}}/cmdline").read_bytes() for child in children)
+    lines = [Path(f"/proc/{{child}}/cmdline").read_bytes() for child in children]
+    return sum(not line or b"spawn_main" in line for line in lines)  # one that has just died has no line, and was there
 
 def init(weights, hyper):
     how, tried = (FOLDER / "how").read_text(), FOLDER / "tried"
@@ -118,8 +119,10 @@ def test_where_memory_does_not_suffice_for_two_at_a_time_the_last_try_has_nothin
     expected = timeless(validate(table(), both, jobs=1, **OPTIONS))
     (frail.FOLDER / "how").write_text("die in a crowd")
     assert timeless(validate(table(), both, jobs=2, **OPTIONS)) == expected
-    # a busy machine may start one so late that it is alone at its first try, and lives: how often they met is chance
-    assert tries(frail)[-1] == 1
+    *crowded, first, second = tries(frail)
+    assert (first, second) == (1, 1)
+    assert set(crowded) == {2}
+    assert len(crowded) >= 2
 
 
 def test_workers_that_die_before_they_train_are_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from tests.profiles.test_sketch_scan import written
 
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.readers.base import Options
@@ -50,17 +51,6 @@ def table(rows: int = 1500) -> pl.DataFrame:
         b=pl.when(pl.int_range(rows) % 13 == 0).then(float("nan")).otherwise(pl.col("b")),
         site=pl.when(pl.int_range(rows) % 17 == 0).then(None).otherwise(pl.col("site")),
     )
-
-
-def written(tmp_path, frame: pl.DataFrame, ending: str):
-    path = tmp_path / f"all{ending}"
-    if ending == ".parquet":
-        frame.write_parquet(path, row_group_size=330)
-    elif ending == ".arrow":
-        frame.write_ipc(path)
-    else:
-        frame.write_csv(path, separator="\t" if ending == ".tsv" else ",")
-    return path
 
 
 @needs_pyarrow

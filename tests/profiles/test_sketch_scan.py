@@ -37,11 +37,11 @@ def table(rows: int = 3000, seed: int = 0) -> pl.DataFrame:
 def written(tmp_path, frame: pl.DataFrame, ending: str):
     path = tmp_path / f"all{ending}"
     if ending == ".parquet":
-        frame.write_parquet(path, row_group_size=700)
+        frame.write_parquet(path, row_group_size=330)
     elif ending == ".arrow":
         frame.write_ipc(path)
     else:
-        frame.write_csv(path)
+        frame.write_csv(path, separator="\t" if ending == ".tsv" else ",")
     return path
 
 

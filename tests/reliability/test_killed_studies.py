@@ -4,25 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.small_study import results_of, study_toml
 
 from fedskew.advisor.study.command import Order, study_command
 
-TOML = """
-[defaults]
-rounds = 2
-seeds = 1
-local_epochs = 1
-candidates = ["fedavg", "fedprox"]
-[data.FCUBE]
-source = "generated:fcube"
-rows = 200
-test_rows = 100
-[[grid]]
-data = "FCUBE"
-partition = "homo"
-parties = 4
-model = ["deadly_model:make", "linear"]
-"""
 MODEL = """
 import os, signal, torch
 from pathlib import Path
@@ -42,15 +27,11 @@ def study(folder: Path, out: str, how: str) -> int:
     return study_command(str(folder / "two.toml"), Order(out=folder / out, jobs=1))
 
 
-def settings(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (folder / "settings").iterdir()}
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A study, a model that does as it is told, and in ``whole`` what the study gives undisturbed."""
     made = tmp_path_factory.mktemp("study")
-    (made / "two.toml").write_text(TOML)
+    (made / "two.toml").write_text(study_toml(model=["deadly_model:make", "linear"]))
     (made / "deadly_model.py").write_text(MODEL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(made))
@@ -74,6 +55,6 @@ def test_a_setting_whose_worker_dies_costs_the_others_nothing_and_is_tried_again
     assert "1 settings finished, 1 missing" in told
     assert f"FCUBE, homo, 4 parties: {reason}" in told
     assert "1 of 1 failed by the machine's fault; finished settings are kept: run the same command again" in told
-    assert len(settings(folder / how)) == 1
+    assert len(results_of(folder / how)) == 1
     assert study(folder, how, "") == 0
-    assert settings(folder / how) == settings(folder / "whole")
+    assert results_of(folder / how) == results_of(folder / "whole")

@@ -7,7 +7,16 @@ from pathlib import Path
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.readers.base import available_memory
 from fedskew.profiles.sketching.adding import THREADS, Scan, TextFoundError, Wanted, add_batch
-from fedskew.profiles.sketching.batches import Reader, Tell, UntypedError, chosen, column_names, iter_batches, planned
+from fedskew.profiles.sketching.batches import (
+    Reader,
+    Tell,
+    UntypedError,
+    Way,
+    chosen,
+    column_names,
+    iter_batches,
+    planned,
+)
 from fedskew.profiles.sketching.budget import Budget, give_back
 from fedskew.profiles.sketching.plan import Plan, row_key
 from fedskew.profiles.sketching.record import Sketch
@@ -65,16 +74,16 @@ def scan_file(
     cells, numeric = planned(path, names, columns, reader=reader)
     key = None if hash_key is None else row_key(hash_key, plan)
     text: set[str] = set()
-    typed = True
+    way: Way = "plain"
     while True:
         give_back()
         scan = Scan(columns, plan, text, Budget(most, cells=cells, columns=numeric, tell=tell), key, reader)
         try:
-            _run(path, wanted, scan, watch, tell or _silent, typed=typed)
+            _run(path, wanted, scan, watch, tell or _silent, way=way)
         except TextFoundError as found:
             text = {*text, str(found)}
-        except UntypedError:
-            typed = False
+        except UntypedError as found:
+            way = found.way
         else:
             if scan.homeless and tell is not None:
                 tell(f"{path.name}: {scan.homeless} rows have no party and were left out")
@@ -100,11 +109,11 @@ def _silent(text: str) -> None:
     """Tell nothing."""
 
 
-def _run(path: Path, wanted: Wanted, scan: Scan, watch: Watch | None, tell: Tell, *, typed: bool) -> None:
+def _run(path: Path, wanted: Wanted, scan: Scan, watch: Watch | None, tell: Tell, *, way: Way) -> None:
     names = [name for name in (wanted.label, wanted.party) if name is not None]
     done = 0
     batches = iter_batches(
-        path, [*names, *scan.columns], names, wanted.options, tell=tell, typed=typed, reader=scan.reader
+        path, [*names, *scan.columns], names, wanted.options, tell=tell, way=way, reader=scan.reader
     )
     with ThreadPoolExecutor(THREADS) as scan.pool:
         for frame in batches:

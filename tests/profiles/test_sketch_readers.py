@@ -78,7 +78,7 @@ def test_both_readers_give_the_same_batches(tmp_path, ending):
                 ["y"],
                 Options(),
                 tell=print,
-                typed=False,
+                way="text",
                 reader=reader,
             )
         )
@@ -159,6 +159,56 @@ def test_a_class_called_na_is_a_class_in_a_streamed_text_file_too(tmp_path, monk
     monkeypatch.setattr(batches, "MOST_WHOLE", 2**20)
     assert scan_file(path, WANTED) == streamed
     assert [cells.name for cells in streamed[0].classes] == ["NA", "no", "yes"]
+
+
+def as_text() -> pl.DataFrame:
+    """A float and a whole-number column, both as text."""
+    rng = np.random.default_rng(1)
+    site, label = rng.integers(0, 3, 1200).astype(str), rng.integers(0, 2, 1200).astype(str)
+    one = {"x": rng.standard_normal(1200).round(6).astype(str), "k": rng.integers(0, 4, 1200).astype(str)}
+    return pl.DataFrame({"site": site, "y": label} | one)
+
+
+def broken(column: str, word: str, at: int) -> pl.DataFrame:
+    """The table with one field replaced."""
+    return as_text().with_columns(
+        pl.when(pl.int_range(1200) == at).then(pl.lit(word)).otherwise(pl.col(column)).alias(column)
+    )
+
+
+@pytest.mark.parametrize("at", [3, 1100])  # among the rows from which types are guessed, and after them
+@pytest.mark.parametrize(
+    ("column", "word", "ways"),
+    [
+        ("x", "", "plain"),
+        ("x", "NA", "plain missing"),
+        ("k", "?", "plain missing"),
+        ("x", "NaN", "plain"),
+        ("x", "inf", "plain"),
+        ("k", "2.5", "plain"),
+        ("k", "many", "plain missing text text"),  # the last one knows that it is no number
+        ("y", "NA", "plain"),
+        ("site", "", "plain"),
+    ],
+)
+def test_however_a_text_file_is_read_the_sketch_is_that_of_all_text(tmp_path, monkeypatch, column, word, ways, at):
+    path = written(tmp_path, broken(column, word, at), ".csv")
+    monkeypatch.setattr(batches, "INFERRED", 50)
+    ways_taken, pieces = [], batches._polars_pieces
+
+    def watched(path, columns, names, delimiter, way):
+        ways_taken.append(way)
+        return pieces(path, columns, names, delimiter, way)
+
+    def all_text(path, columns, names, delimiter, way):
+        return pieces(path, columns, names, delimiter, "text")
+
+    monkeypatch.setattr(batches, "_polars_pieces", watched)
+    found = scan_file(path, WANTED)
+    if at > 50:
+        assert ways_taken == ways.split()
+    monkeypatch.setattr(batches, "_polars_pieces", all_text)
+    assert encoded(found) == encoded(scan_file(path, WANTED))
 
 
 def test_reading_leaves_the_environment_as_it_was(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fedskew.advisor.evidence import EvidenceRow, shipped
 from fedskew.advisor.price import TITLES
+from fedskew.advisor.study.candidates import base_of
 from fedskew.advisor.study.rows import best, deviation, grouped, skew_of
 from fedskew.advisor.study.run import Result
 
@@ -76,9 +77,10 @@ def table(results: Sequence[Result], *, paper: bool) -> list[Line]:
         skew, parameters = skew_of(setting.plan)
         theirs = paper_numbers(setting.data, skew, parameters) if paper else {}
         cells = {}
-        for name, members in grouped(result.validation.candidates).items():
+        groups = grouped(result.validation.candidates)
+        for name, members in groups.items():
             one = best(members)
-            mean, spread, row = one.accuracy.mean, deviation(one.accuracy), theirs.get(name)
+            mean, spread, row = one.accuracy.mean, deviation(one.accuracy), theirs.get(published(name, list(groups)))
             cells[name] = Cell(
                 ours=None if mean is None else 100 * mean,
                 std=None if spread is None else 100 * spread,
@@ -88,6 +90,20 @@ def table(results: Sequence[Result], *, paper: bool) -> list[Line]:
             )
         lines.append(Line(setting.data, _spelled(skew, parameters, result), _scale(result), cells))
     return lines
+
+
+def published(name: str, names: Sequence[str]) -> str:
+    """The algorithm beside which a column of the table stands in the paper: of several variants, the one without a setting.
+
+    Examples
+    --------
+    >>> published("fedprox mu=0.01", ["fedavg", "fedprox mu=0.01"])
+    'fedprox'
+    >>> published("scaffold lineage=code-2021", ["scaffold", "scaffold lineage=code-2021"])
+    'scaffold lineage=code-2021'
+    """
+    base = base_of(name)
+    return base if sum(base_of(one) == base for one in names) == 1 else name
 
 
 def markdown(title: str, note: str, lines: Sequence[Line]) -> str:

@@ -161,9 +161,9 @@ def _start(value: Algorithm) -> dict[str, float | str]:
 def _from_start(
     start: Mapping[str, float | str], value: Algorithm, why: str, parties: int, classes: tuple[str, ...], model: str
 ) -> Choice:
-    """From a recommendation: nothing was tuned, and a weight decay of the algorithm's own is not that of local SGD."""
+    """From a recommendation: nothing was tuned."""
     own = {name: start.get(name, default) for name, default in value.hyper.items()}
-    local = {name: float(start.get(name, LOCAL[name])) if name not in own else LOCAL[name] for name in LOCAL}
+    local = {name: float(start.get(name, default)) for name, default in LOCAL.items()}
     return Choice(
         algorithm=value,
         hyper=own,

@@ -27,10 +27,10 @@ OPINIONS = {
 
 def about(profile: Profile) -> str:
     """What a profile is about, in a line."""
-    return (
-        f"{profile.parties:,} parties, {profile.rows:,} rows, {profile.classes:,} classes, "
-        f"{profile.features:,} features, {profile.modality}"
-    )
+    names = ("party", "parties"), ("row", "rows"), ("class", "classes"), ("feature", "features")
+    numbers = profile.parties, profile.rows, profile.classes, profile.features
+    counts = (f"{number:,} {one if number == 1 else more}" for number, (one, more) in zip(numbers, names, strict=True))
+    return ", ".join([*counts, profile.modality])
 
 
 def prevailing_sentence(profile: Profile) -> str:

@@ -95,6 +95,6 @@ def _twin(algorithm: Algorithm) -> tuple[Any, dict[str, Any], dict[str, float | 
     if "form" in own:
         decay = 0.01
         options = {"betas": (own["beta1"], own["beta2"]), "eps": own["tau"], "weight_decay": decay}
-        return torch.optim.Adam, options, {"form": "torch", "weight_decay": decay}
+        return torch.optim.Adam, options, {"form": "torch", "server_weight_decay": decay}
     tau = float(own["tau"])
     return torch.optim.Adagrad, {"initial_accumulator_value": tau**2, "eps": tau}, {"beta1": 0.0}

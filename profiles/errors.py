@@ -64,4 +64,4 @@ def choices(name: str, allowed: Iterable[str]) -> str:
     hint = next((f"did you mean {k!r}? " for k in known if near and k.lower() == near[0]), "")
     shown = ", ".join(repr(k) for k in known[:20])
     more = f" and {len(known) - 20} more" if len(known) > 20 else ""
-    return f"{hint}There are: {shown}{more}"
+    return f"{hint}{'There' if hint else 'there'} are: {shown}{more}"

@@ -181,7 +181,9 @@ def _where(silos: list[Any]) -> str:
     first = Path(silos[0].name)
     if len(silos) == 1:
         return str(silos[0].name)
-    return str(first.parent) if first.is_file() else "the silos"
+    if not first.is_file():
+        return "the silos"
+    return "this folder" if first.parent == Path() else str(first.parent)
 
 
 def choose_names(where: str, names: list[str], choice: Choice, taken: list[str]) -> list[str]:

@@ -93,7 +93,7 @@ def table(results: Sequence[Result], *, paper: bool) -> list[Line]:
 
 
 def published(name: str, names: Sequence[str]) -> str:
-    """The algorithm beside which a column of the table stands in the paper: of several variants, the one without a setting.
+    """The algorithm beside which a column stands in the paper: of several variants, the one without a setting.
 
     Examples
     --------

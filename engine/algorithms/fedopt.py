@@ -11,8 +11,9 @@ section 4 (arXiv 1909.06335). Reddi et al., "Adaptive Federated Optimization", I
     FedYogi     v <- v - (1 - beta2) Delta^2 sign(v - Delta^2)
     FedAdagrad  v <- v + Delta^2
 
-FedAdam's ``form="torch"`` is ``torch.optim.Adam`` on Delta + weight_decay w: v_0 = 0 and both moments corrected for
-their start; Federated Learning Baselines ran it with server_lr 0.001, beta2 0.999, tau 1e-8, weight_decay 1e-5.
+FedAdam's ``form="torch"`` is ``torch.optim.Adam`` on Delta + server_weight_decay w: v_0 = 0 and both moments corrected
+for their start; Federated Learning Baselines ran it with server_lr 0.001, beta2 0.999, tau 1e-8, server_weight_decay
+1e-5.
 FedAvgM's long-run step is 1 / (1 - beta) times a party's, so its grid reaches to smaller local rates.
 """
 
@@ -63,7 +64,7 @@ def adaptive(update: Update, hyper: Hyper, delta: Tensor, v: Tensor) -> Next:
 def adam(update: Update, hyper: Hyper) -> Next:
     """FedAdam's server."""
     beta2 = float(hyper["beta2"])
-    delta = pseudo_gradient(update) + update.start.squeeze(-2).double() * hyper["weight_decay"]
+    delta = pseudo_gradient(update) + update.start.squeeze(-2).double() * hyper["server_weight_decay"]
     return adaptive(update, hyper, delta, update.server["v"].double() * beta2 + delta**2 * (1 - beta2))
 
 
@@ -95,7 +96,7 @@ FEDADAM = Algorithm(
     title="FedAdam",
     source="Reddi et al. 2021, Algorithm 2",
     link="https://arxiv.org/abs/2003.00295",
-    hyper={"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3, "weight_decay": 0.0, "form": "reddi"},
+    hyper={"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3, "server_weight_decay": 0.0, "form": "reddi"},
     grid=RATES,
     init=moments,
     aggregate=adam,

@@ -112,9 +112,7 @@ def _silent(text: str) -> None:
 def _run(path: Path, wanted: Wanted, scan: Scan, watch: Watch | None, tell: Tell, *, way: Way) -> None:
     names = [name for name in (wanted.label, wanted.party) if name is not None]
     done = 0
-    batches = iter_batches(
-        path, [*names, *scan.columns], names, wanted.options, tell=tell, way=way, reader=scan.reader
-    )
+    batches = iter_batches(path, [*names, *scan.columns], names, wanted.options, tell=tell, way=way, reader=scan.reader)
     with ThreadPoolExecutor(THREADS) as scan.pool:
         for frame in batches:
             add_batch(path, frame, wanted, scan)

@@ -374,7 +374,7 @@ def test_another_algorithm_can_be_asked_for_and_brings_its_own_start(profile_of)
     what = choose(Report(recommendation=advice), "fedadam+wsm")
     assert what.algorithm.name == "fedadam+wsm"
     assert what.hyper == find_algorithm("fedadam").hyper
-    assert what.weight_decay == 1e-5  # of the local SGD; FedAdam's own of that name is 0
+    assert what.weight_decay == 1e-5  # of the local SGD; the server's has a name of its own
     with pytest.raises(FedskewError, match="unknown algorithm"):
         choose(Report(recommendation=advice), "fedsgd")
 

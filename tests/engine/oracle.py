@@ -23,7 +23,14 @@ from fedskew.profiles.keyed import generator
 DEFAULTS: dict[str, dict[str, Any]] = {
     "fedprox": {"mu": 0.01},
     "fedavgm": {"server_lr": 1.0, "server_momentum": 0.9},
-    "fedadam": {"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3, "form": "reddi", "weight_decay": 0.0},
+    "fedadam": {
+        "server_lr": 0.1,
+        "beta1": 0.9,
+        "beta2": 0.99,
+        "tau": 1e-3,
+        "form": "reddi",
+        "server_weight_decay": 0.0,
+    },
     "fedyogi": {"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3},
     "fedadagrad": {"server_lr": 0.1, "tau": 1e-3},
     "feddyn": {"alpha": 0.01},
@@ -200,7 +207,11 @@ class PlainRun:
     def server_fedadam(self, parties, results, share, mean):
         how = self.hyper
         if how["form"] == "torch":
-            options = {"betas": (how["beta1"], how["beta2"]), "eps": how["tau"], "weight_decay": how["weight_decay"]}
+            options = {
+                "betas": (how["beta1"], how["beta2"]),
+                "eps": how["tau"],
+                "weight_decay": how["server_weight_decay"],
+            }
             return self.torch_server(torch.optim.Adam, mean, **options)
         return self.reddi(mean, lambda v, d: how["beta2"] * v + (1 - how["beta2"]) * d * d)
 

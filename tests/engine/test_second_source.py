@@ -39,7 +39,7 @@ SET = [
     "fedadam.beta1=0.9",
     "fedadam.beta2=0.999",
     "fedadam.tau=1e-8",
-    "fedadam.weight_decay=1e-5",
+    "fedadam.server_weight_decay=1e-5",
 ]
 
 
@@ -90,7 +90,7 @@ def test_the_three_commands_parse_to_the_sources_settings(monkeypatch: pytest.Mo
             "beta1": 0.9,
             "beta2": 0.999,
             "tau": 1e-8,
-            "weight_decay": 1e-5,
+            "server_weight_decay": 1e-5,
         },
     }
 

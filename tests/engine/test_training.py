@@ -87,7 +87,14 @@ def test_partial_participation_too(name: str) -> None:
         ("fedavgm", {"server_lr": 0.3, "server_momentum": 0.5}),
         (
             "fedadam",
-            {"form": "torch", "server_lr": 0.01, "beta1": 0.8, "beta2": 0.999, "tau": 1e-3, "weight_decay": 1e-2},
+            {
+                "form": "torch",
+                "server_lr": 0.01,
+                "beta1": 0.8,
+                "beta2": 0.999,
+                "tau": 1e-3,
+                "server_weight_decay": 1e-2,
+            },
         ),
         ("fedyogi", {"server_lr": 0.01, "beta2": 0.9, "tau": 1e-2}),
         ("fedadagrad", {"server_lr": 0.01, "tau": 1e-2}),

@@ -144,7 +144,7 @@ def test_features_and_drop_choose_columns(file: Any) -> None:
         ({"party": None}, "say which column holds the party with --party. There are: 'x', 'c', 'site'"),
         ({"party": "label"}, "'label' is both the label and the party"),
         ({"drop": ["cc"]}, "has no column to drop 'cc'; did you mean 'c'?"),
-        ({"features": ["z"]}, "has no feature 'z'; There are: 'x', 'c', 'label', 'site'"),
+        ({"features": ["z"]}, "has no feature 'z'; there are: 'x', 'c', 'label', 'site'"),
         ({"drop": ["site"]}, "it can be neither used nor dropped"),
         ({"task": "guess"}, "task is 'guess'"),
         ({"modality": "sound"}, "modality is 'sound'"),

@@ -89,7 +89,9 @@ def spread(values: NDArray[np.float64], by_row: NDArray[np.float64]) -> Spread:
 
 
 def seeds_to_settle(found: Spread, gap: float, comparisons: int, most: int = 200) -> int | None:
-    """How many seeds would make the corrected interval of a comparison narrower than ``gap``; None: none would.
+    """How many seeds would make the corrected interval of a comparison narrower than ``gap``.
+
+    None: none would, or there is one seed, of which nobody knows how far seeds differ.
 
     Parameters
     ----------
@@ -98,6 +100,8 @@ def seeds_to_settle(found: Spread, gap: float, comparisons: int, most: int = 200
     comparisons : how many comparisons share the 5 %
     most : give up beyond this
     """
+    if found.seeds < 2:
+        return None
     one = found.seed_variance * found.seeds
     for seeds in range(found.seeds + 1, most + 1):
         trial = Spread(found.mean, one / seeds, found.row_variance, seeds, found.rows)

@@ -98,8 +98,10 @@ def _cannot_tell(
 ) -> Verdict:
     found = paired[rival.name]
     comparisons = round(0.05 / (1 - level))
-    needed = seeds_to_settle(found, max(abs(found.mean), margin), comparisons)
+    needed = seeds_to_settle(found, found.mean if found.mean > margin else margin - found.mean, comparisons)
     settle = f"{needed} seeds" if needed else "a larger test set or more rounds; more seeds alone would not settle it"
+    if found.seeds < 2:
+        settle = "two seeds or more: of one, nobody knows how far seeds differ"
     text = (
         f"Cannot tell: {title[rival.name]} against the recommended {title[recommended]} is "
         f"{_points(found, level)}. What would settle it: {settle}."

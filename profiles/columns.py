@@ -77,7 +77,8 @@ def encode_training(
             continue
         part, categories = found
         kind = "categorical" if categories is not None else "numeric"
-        columns.append(Column(series.name, kind, width, width + len(part), categories or ()))  # type: ignore[arg-type]
+        more = series.name in noticed.rest
+        columns.append(Column(series.name, kind, width, width + len(part), categories or (), more))  # type: ignore[arg-type]
         parts.extend(part)
         width += len(part)
     return _matrix(parts, groups.rows), tuple(columns), noticed

@@ -169,7 +169,8 @@ def _missingness(
 ) -> Iterator[Finding]:
     tests = []
     for column, blank in zip(columns, facts.missing, strict=True):
-        found = association(np.stack([sizes - blank, blank], axis=1)) if blank.any() else None
+        told = blank.any() and not column.more  # else a rare category would pass for a missing value
+        found = association(np.stack([sizes - blank, blank], axis=1)) if told else None
         if found is not None:
             tests.append((column.name, blank, *found))
     skewed = [test for test in tests if test[3] * len(tests) < SURE and test[2] >= 0.01]

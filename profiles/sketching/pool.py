@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,7 +184,8 @@ def _usable(
             noticed.leaks.append(name)
             continue
         stop = width + (len(ranked) if kind == "categorical" else 1)
-        columns.append(Column(name, "categorical" if kind == "categorical" else "numeric", width, stop, ranked))
+        stored: Literal["categorical", "numeric"] = "categorical" if kind == "categorical" else "numeric"
+        columns.append(Column(name, stored, width, stop, ranked, more=name in noticed.rest))
         width = stop
         missing = _blank(cells, name, counts)
         if missing:

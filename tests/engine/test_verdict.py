@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from fedskew.engine.records import Verdict
 from fedskew.engine.statistics import Spread
 from fedskew.engine.verdict import Entry, decide
 
@@ -55,6 +56,31 @@ def test_cannot_tell_says_how_many_seeds_would_settle_it():
     assert (found.kind, found.winner) == ("cannot_tell", None)
     assert found.settle is not None
     assert found.settle.endswith("seeds")
+
+
+@pytest.mark.parametrize("mean", [-0.02, -0.004, 0.0, 0.004, 0.0049, 0.006, 0.02])
+@pytest.mark.parametrize("variance", [0.004**2, 0.008**2, 0.03**2])  # of one seed
+def test_the_seeds_that_would_settle_it_do_and_one_less_does_not(mean, variance):
+    def at(seeds: int) -> Verdict:
+        return decide([entry("a"), entry("b")], "a", {"b": Spread(mean, variance / seeds, 1e-8, seeds, 10_000)})
+
+    told = at(3)
+    if told.kind != "cannot_tell":
+        return
+    assert told.settle is not None
+    if told.settle.endswith(" seeds"):
+        needed = int(told.settle.split()[0])
+        assert at(needed).kind != "cannot_tell"
+        assert at(needed - 1).kind == "cannot_tell"
+    else:
+        assert at(200).kind == "cannot_tell"
+
+
+def test_of_one_seed_no_number_of_seeds_is_promised():
+    found = decide([entry("a"), entry("b")], "a", {"b": Spread(0.01, 0.0, 1e-6, 1, 1000)})
+    assert found.kind == "cannot_tell"
+    assert found.settle is not None
+    assert found.settle.startswith("two seeds or more")
 
 
 def test_a_failed_rival_takes_no_part():

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedskew.profiles import read_table
+from fedskew.profiles import profile, read_table
 from fedskew.profiles.columns import encode_training, group_rows, names_party, numbers
+from fedskew.profiles.sketching.adding import Wanted
+from fedskew.profiles.sketching.scanning import scan_file
 
 N = 60
 SITE = ["A", "B", "C"] * (N // 3)
@@ -65,6 +67,20 @@ def test_the_fifty_most_frequent_categories_get_a_feature_ties_by_name() -> None
     assert part.features.shape == (N, 50)
     assert part.features.sum(axis=0).tolist() == [6] + [1] * 49
     assert "'c' (5)" in told(part)["rare_categories"]
+
+
+def test_a_rare_category_is_no_missing_value(tmp_path) -> None:
+    """Silo A uses rare towns and lacks none: neither the rows nor a sketch of the file call that missing."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(["A", "B"], 1500)
+    town = np.where(site == "A", rng.integers(0, 90, 3000), rng.integers(0, 40, 3000))
+    frame = pl.DataFrame({"town": [f"t{t:02}" for t in town], "y": rng.integers(0, 2, 3000).astype(str), "site": site})
+    frame.write_csv(tmp_path / "all.csv")
+    rows = profile(read_table(frame, label="y", party="site"))
+    sums = profile(scan_file(tmp_path / "all.csv", Wanted("y", "site")))
+    for found in (rows, sums):
+        assert {"rare_categories"} <= {one.code for one in found.hygiene}
+        assert not {"missing_values", "missingness_skew"} & {one.code for one in found.hygiene}
 
 
 def test_one_stray_text_makes_a_column_text_and_is_named() -> None:

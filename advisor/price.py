@@ -153,16 +153,25 @@ def _vgg9(shape: tuple[int, int, int], classes: int) -> int:
     return body + dense(256 * (height // 8) * (width // 8), 512, 512, classes)
 
 
-def _resnet18(shape: tuple[int, int, int], classes: int) -> int:
-    """3x3 stem, widths 64 to 512, two blocks of two convolutions each, a scale and a shift per channel of each norm."""
-    total, inputs = conv(shape[0], 64, bias=False) + 2 * 64, 64
-    for width in (64, 128, 256, 512):
-        for block in range(2):
+def _resnet(channels: int, classes: int, widths: tuple[int, ...], blocks: int) -> int:
+    """3x3 stem, stages of blocks of two convolutions, a scale and a shift per channel of each norm."""
+    inputs = widths[0]
+    total = conv(channels, inputs, bias=False) + 2 * inputs
+    for width in widths:
+        for block in range(blocks):
             total += conv(inputs, width, bias=False) + conv(width, width, bias=False) + 4 * width
             if block == 0 and inputs != width:
                 total += conv(inputs, width, 1, bias=False) + 2 * width
             inputs = width
-    return total + dense(512, classes)
+    return total + dense(inputs, classes)
+
+
+def _resnet18(shape: tuple[int, int, int], classes: int) -> int:
+    return _resnet(shape[0], classes, (64, 128, 256, 512), 2)
+
+
+def _resnet20(shape: tuple[int, int, int], classes: int) -> int:
+    return _resnet(shape[0], classes, (16, 32, 64), 3)
 
 
 def _resnet50(shape: tuple[int, int, int], classes: int) -> int:
@@ -180,7 +189,9 @@ def _resnet50(shape: tuple[int, int, int], classes: int) -> int:
 
 TABLE_MODELS = MappingProxyType({"linear": (), "mlp": (32, 16, 8), "mlpniid": (32, 16, 8), "widemlp": (128, 64)})
 """Hidden widths of the fully connected models."""
-IMAGE_MODELS = MappingProxyType({"cnn": _cnn, "vgg9": _vgg9, "resnet18": _resnet18, "resnet50": _resnet50})
+IMAGE_MODELS = MappingProxyType(
+    {"cnn": _cnn, "vgg9": _vgg9, "resnet18": _resnet18, "resnet20": _resnet20, "resnet50": _resnet50}
+)
 
 
 def _plain(model: str) -> str:
@@ -195,8 +206,8 @@ def parameter_count(
 
     Parameters
     ----------
-    model : ``linear``, ``mlp`` (32-16-8), ``wide_mlp`` (128-64), ``cnn``, ``vgg9``, ``resnet18``, ``resnet50``; a
-        number of parameters; or ``module:factory``, whose size is not known here
+    model : ``linear``, ``mlp`` (32-16-8), ``wide_mlp`` (128-64), ``cnn``, ``vgg9``, ``resnet18``, ``resnet20``,
+        ``resnet50``; a number of parameters; or ``module:factory``, whose size is not known here
     features : encoded width F
     classes : K
     image_shape : (C, H, W) for image models

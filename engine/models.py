@@ -8,7 +8,14 @@ from torch import nn
 
 from fedskew.engine.networks.convolutional import cnn, vgg9
 from fedskew.engine.networks.dense import linear, mlp, mlp_niid, wide_mlp
-from fedskew.engine.networks.residual import resnet18, resnet18_bn, resnet50, resnet50_bn
+from fedskew.engine.networks.residual import (
+    resnet18,
+    resnet18_bn,
+    resnet20,
+    resnet20_bn,
+    resnet50,
+    resnet50_bn,
+)
 from fedskew.engine.plans import ModelSpec
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.keyed import seed_of
@@ -25,6 +32,8 @@ MODELS: dict[str, Factory] = {
     "vgg9": vgg9,
     "resnet18": resnet18,
     "resnet18_bn": resnet18_bn,
+    "resnet20": resnet20,
+    "resnet20_bn": resnet20_bn,
     "resnet50": resnet50,
     "resnet50_bn": resnet50_bn,
 }

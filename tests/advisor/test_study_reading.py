@@ -194,4 +194,4 @@ def test_presets_hold_what_they_promise(pretended: Path) -> None:
     assert {10, 20, 40, 80} <= {s.local_epochs for s in sensitivity}
     assert {16, 32, 64, 128, 256} <= {s.batch_size for s in sensitivity}
     assert {10, 20, 50, 100} <= {s.parties for s in sensitivity}
-    assert {"resnet18", "resnet18_bn"} <= {s.model for s in sensitivity}
+    assert {"resnet20", "resnet20_bn"} <= {s.model for s in sensitivity}

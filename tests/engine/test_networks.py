@@ -37,6 +37,8 @@ def size(network: torch.nn.Module) -> int:
         ("linear", (3,), 2, 8),
         ("vgg9", (3, 32, 32), 10, 3_491_530),
         ("resnet18", (3, 32, 32), 10, 11_173_962),
+        ("resnet20", (3, 32, 32), 10, 272_474),  # the paper's 269,722 without convolutions and norms at two shortcuts
+        ("resnet20_bn", (3, 32, 32), 10, 272_474),
         ("resnet50", (3, 32, 32), 10, 23_520_842),
         ("resnet50_bn", (3, 32, 32), 10, 23_520_842),
     ],
@@ -122,6 +124,8 @@ FEW = {
     "vgg9": (0.03, 12),
     "resnet18": (0.001, 4),
     "resnet18_bn": (0.01, 4),
+    "resnet20": (0.01, 4),
+    "resnet20_bn": (0.01, 4),
     "resnet50": (0.0001, 4),
     "resnet50_bn": (0.01, 4),
 }

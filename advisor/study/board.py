@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from fedskew.advisor.study.rows import best, grouped, skew_of, usable
+from fedskew.advisor.study.rows import best, grouped, usable
 from fedskew.advisor.study.run import Result
+from fedskew.advisor.study.spelling import skew_of
 
 TIE = 0.0005  # share of 1: as far as a percent with one digit can tell
 

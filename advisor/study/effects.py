@@ -8,6 +8,7 @@ import msgspec
 
 from fedskew.advisor.study.rows import best, deviation, grouped, usable
 from fedskew.advisor.study.run import Result
+from fedskew.advisor.study.spelling import told, varying
 from fedskew.engine.records import Candidate
 
 AXES = ("local_epochs", "batch_size", "parties", "participation", "model", "rounds", "lr", "partition_seed")
@@ -29,14 +30,15 @@ class Effect:
 
 
 def effects(results: Sequence[Result]) -> list[Effect]:
-    """Every set of settings that differ in one axis alone."""
+    """Every set of settings that differ in one axis alone; what else varies in the study is told of each."""
     found: list[Effect] = []
+    wide = varying(result.setting for result in results)
     for axis in AXES:
         groups: dict[bytes, list[Result]] = defaultdict(list)
         for result in results:
             rest = msgspec.structs.replace(result.setting, **{axis: "" if axis == "model" else 0})
             groups[msgspec.json.encode(rest)].append(result)
-        found += [_effect(axis, members) for members in groups.values() if len(members) > 1]
+        found += [_effect(axis, members, wide) for members in groups.values() if len(members) > 1]
     return found
 
 
@@ -54,7 +56,7 @@ def effects_markdown(found: Sequence[Effect]) -> str:
     return "\n".join(text)
 
 
-def _effect(axis: str, members: Sequence[Result]) -> Effect:
+def _effect(axis: str, members: Sequence[Result], wide: Sequence[str]) -> Effect:
     setting = members[0].setting
     others = {
         "parties": f"{members[0].profile.parties} parties",
@@ -63,7 +65,8 @@ def _effect(axis: str, members: Sequence[Result]) -> Effect:
         "batch_size": f"B={setting.batch_size}",
         "rounds": f"T={setting.rounds}",
     }
-    held = ", ".join(text for name, text in others.items() if name != axis)
+    kept = [text for name, text in others.items() if name != axis]
+    held = ", ".join([*kept, *told(setting, [name for name in wide if name != axis])])
     groups = [grouped(result.validation.candidates) for result in members]
     names = list(groups[0])
     chosen = {name: [best(group[name]) for group in groups] for name in names}

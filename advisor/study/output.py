@@ -41,7 +41,7 @@ def write_outputs(study: Study, results: Sequence[Result], out: Path, *, curves:
     found = effects(results)
     if found:
         texts["effects.md"] = f"# {study.title}\n\n{note}\n\n{effects_markdown(found)}"
-    files = {name: text.encode() for name, text in texts.items()} | _frames(rows, study.note)
+    files = {name: text.encode() for name, text in texts.items()} | _frames(rows, note)
     if curves:
         from fedskew.advisor.study.plots import effect_pictures
 

@@ -1,8 +1,9 @@
 """A study's results as rows: one a setting and candidate, and the same in the schema of the evidence base."""
 
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -11,59 +12,25 @@ import msgspec
 from fedskew.advisor.evidence import EvidenceRow
 from fedskew.advisor.study.candidates import base_of, keys_of
 from fedskew.advisor.study.run import Result
+from fedskew.advisor.study.spelling import skew_of, variant_of
 from fedskew.engine.records import Candidate, Score
-from fedskew.profiles.simulate import Plan
 
 SOURCE = "fedskew_study"
-KINDS: Mapping[str, tuple[str, str, str]] = {
-    "label_dirichlet": ("label_dirichlet", "beta", "alpha"),
-    "label_dirichlet_hsu": ("label_dirichlet", "hsu", "alpha"),
-    "label_count": ("label_count", "k", "num_classes_per_partition"),
-    "shards": ("label_count", "shards", "num_shards_per_partition"),
-    "percent_noniid": ("label_dirichlet", "percent", "percent"),
-    "mixed": ("label_count", "mixed", ""),
-    "class_lists": ("label_count", "lists", ""),
-    "count_matrix": ("natural", "matrix", ""),
-    "natural": ("natural", "", ""),
-    "quantity_dirichlet": ("quantity", "qbeta", "quantity_beta"),
-    "fcube": ("feature", "fcube", ""),
-    "covariate_quantile": ("feature", "quantile", ""),
-    "feature_noise": ("feature", "noise", "noise"),
-    "label_noise": ("concept", "label_noise", ""),
-    "label_permutation": ("concept", "permuted", ""),
-}
-"""How the evidence base spells a strategy: kind of skew, and parameter; a strategy that is not here adds no skew."""
-
-
-def skew_of(plan: Plan) -> tuple[str, str]:
-    """Kind of skew and parameters of a strategy, as the evidence base spells them.
-
-    Examples
-    --------
-    >>> from fedskew.profiles.simulate import resolve
-    >>> skew_of(resolve("noniid-labeldir+noise", {"alpha": 0.5, "noise": 0.1}))
-    ('label_dirichlet+feature', 'beta=0.5+noise=0.1')
-    >>> skew_of(resolve("homo", {}))
-    ('none', '')
-    """
-    spelled = [KINDS[part.name] for part in plan.parts if part.name in KINDS]
-    texts = [f"{name}={plan.values[key]:g}" if key in plan.values else name for _, name, key in spelled]
-    kinds = list(dict.fromkeys(kind for kind, _, _ in spelled))
-    return "+".join(kinds) or "none", "+".join(text for text in texts if text)
 
 
 def grouped(candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, ...]]:
     """Candidates by the name they are reported under; those of one grid (``fedprox mu=…``) stand together.
 
-    A grid of several takes the algorithm's id, where nothing else has it.
+    A grid of several takes the algorithm's id, where it is the only entry of that algorithm.
     """
     groups: dict[tuple[str, ...], list[Candidate]] = defaultdict(list)
     for one in candidates:
         groups[base_of(one.algorithm), *keys_of(one.algorithm)].append(one)
+    entries = Counter(base for base, *_ in groups)
     found: dict[str, tuple[Candidate, ...]] = {}
     for (base, *keys), members in groups.items():
         alone = len(members) == 1
-        name = members[0].algorithm if alone else base if (base,) not in groups else f"{base} {' '.join(keys)}"
+        name = members[0].algorithm if alone else base if entries[base] == 1 else f"{base} {' '.join(keys)}"
         found[name] = tuple(members)
     return found
 
@@ -180,16 +147,32 @@ def _own(one: Candidate, result: Result) -> dict[str, Any]:
 def evidence_rows(results: Iterable[Result]) -> tuple[EvidenceRow, ...]:
     """The results in the schema of the evidence base, in percent, ready to stand beside the shipped rows.
 
-    Candidates with hyperparameters of their own are left out, but for a grid, of which the best is taken and flagged.
-    A seed that diverged counts what the constant predictor reaches, and the row is flagged.
+    Candidates with hyperparameters of their own are left out, but for grids, of which the best is taken and flagged,
+    where the algorithm does not stand beside them as it is. A seed that diverged counts what the constant predictor
+    reaches, and the row is flagged. Settings that still look alike, such as two that differ in their candidates alone,
+    get a part of their key.
     """
     found = []
     for result in results:
-        for name, members in grouped(result.validation.candidates).items():
-            if " " not in name:
-                row = _evidence(name, members, result)
-                found += [row] if row is not None else []
-    return tuple(found)
+        rows = [_evidence(name, members, result) for name, members in _by_algorithm(result).items()]
+        found.append((result.setting.key[-12:], [row for row in rows if row is not None]))
+    places = Counter(row.setting for _, rows in found for row in rows[:1])
+    return tuple(
+        row if places[row.setting] == 1 else replace(row, variant=f"{row.variant} key={key}")
+        for key, rows in found
+        for row in rows
+    )
+
+
+def _by_algorithm(result: Result) -> dict[str, tuple[Candidate, ...]]:
+    """The candidates that may stand for an algorithm: it as it is, else every member of its grids."""
+    groups = grouped(result.validation.candidates)
+    found = {name: members for name, members in groups.items() if " " not in name}
+    for name, members in groups.items():
+        base = base_of(name)
+        if len(members) > 1 and base not in groups:
+            found[base] = (*found.get(base, ()), *members)
+    return found
 
 
 def _evidence(name: str, members: Sequence[Candidate], result: Result) -> EvidenceRow | None:
@@ -201,14 +184,12 @@ def _evidence(name: str, members: Sequence[Candidate], result: Result) -> Eviden
     skew, parameters = skew_of(setting.plan)
     reasons = [f"best_of_{len(members)}_on_test"] if len(members) > 1 else []
     reasons += ["diverged"] if chosen.status == "diverged" else []
-    model = result.validation.settings["model"]
-    variant = f"{model} E={setting.local_epochs} B={setting.batch_size} seed={setting.partition_seed}"
     spread = deviation(chosen.accuracy)
     return EvidenceRow(
         source=SOURCE,
         code=f"fedskew {version('fedskew')}",
         dataset=setting.data,
-        variant=variant,
+        variant=variant_of(setting, str(result.validation.settings["model"])),
         modality=profile.modality,
         skew=skew,
         param=parameters,
@@ -226,6 +207,8 @@ def _evidence(name: str, members: Sequence[Candidate], result: Result) -> Eviden
         mean=100 * mean,
         std=None if spread is None else 100 * spread,
         flag=";".join(reasons) or "ok",
+        step_ratio=result.step_ratio,
+        weight_sum=result.weight_sum,
     )
 
 

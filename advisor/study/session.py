@@ -137,7 +137,7 @@ def _note_environment(out: Path, tell: Callable[[str], None]) -> None:
     """Keep a list of what the results were made with; say so where that has changed."""
     path, now = out / "environment.json", environment()
     seen: list[dict[str, str]] = msgspec.json.decode(path.read_bytes()) if path.exists() else []
-    if now in seen:
+    if seen[-1:] == [now]:  # not only somewhere in the list: going back to old versions is a change too
         return
     if seen:
         changed = ", ".join(name for name in now if now[name] != seen[-1].get(name))

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from fedskew.advisor.evidence import EvidenceRow, shipped
 from fedskew.advisor.price import TITLES
 from fedskew.advisor.study.candidates import base_of
-from fedskew.advisor.study.rows import best, deviation, grouped, skew_of
+from fedskew.advisor.study.rows import best, deviation, grouped
 from fedskew.advisor.study.run import Result
+from fedskew.advisor.study.spelling import ambiguous, details_of, skew_of, told, varying
 
 PAPER = "niid_bench"
+SCALE = ("model", "rows", "seeds")
+"""Fields that the scale names of every setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ def paper_numbers(dataset: str, skew: str, parameters: str) -> dict[str, Evidenc
 def table(results: Sequence[Result], *, paper: bool) -> list[Line]:
     """One line a setting, in the order of the study; with ``paper``, the published number stands in each cell."""
     lines = []
+    settings = [result.setting for result in results]
+    wide, unclear = [name for name in varying(settings) if name not in SCALE], ambiguous(settings)
     for result in results:
         setting = result.setting
         skew, parameters = skew_of(setting.plan)
@@ -88,7 +93,9 @@ def table(results: Sequence[Result], *, paper: bool) -> list[Line]:
                 paper=None if row is None else row.mean,
                 paper_std=None if row is None else row.std,
             )
-        lines.append(Line(setting.data, _spelled(skew, parameters, result), _scale(result), cells))
+        more = details_of(setting.plan) if (setting.data, skew, parameters) in unclear else ()
+        scale = ", ".join([_scale(result), *told(setting, wide)])
+        lines.append(Line(setting.data, _spelled(skew, parameters, more, result), scale, cells))
     return lines
 
 
@@ -219,9 +226,9 @@ def _number(cell: Cell | None, top: float | None, *, paper: bool) -> str:
     return f"${text}$" + ("" if paper else cell.flag)
 
 
-def _spelled(skew: str, parameters: str, result: Result) -> str:
+def _spelled(skew: str, parameters: str, details: Sequence[str], result: Result) -> str:
     setting = result.setting
-    parts = [skew, parameters.replace("+", ", "), f"{result.profile.parties} parties"]
+    parts = [skew, parameters.replace("+", ", "), *details, f"{result.profile.parties} parties"]
     parts += [f"{setting.participation:g} a round"] if setting.participation < 1 else []
     return ", ".join(part for part in parts if part)
 

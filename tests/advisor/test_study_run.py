@@ -16,14 +16,16 @@ import polars as pl
 import pytest
 
 from fedskew.advisor.evidence import read_evidence
+from fedskew.advisor.study import session
 from fedskew.advisor.study import workers as study_workers
 from fedskew.advisor.study.data import partition_of, prepared_table
 from fedskew.advisor.study.grid import Study
+from fedskew.advisor.study.output import write_outputs
 from fedskew.advisor.study.plan import forecast
 from fedskew.advisor.study.reading import read_study
 from fedskew.advisor.study.rows import settings_tried
 from fedskew.advisor.study.run import read_result, result_path, run_setting
-from fedskew.advisor.study.session import Standing, run_study
+from fedskew.advisor.study.session import Standing, finished_results, run_study
 from fedskew.advisor.study.workers import Crew
 from fedskew.engine import validate
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
@@ -168,6 +170,28 @@ def test_running_again_changes_no_byte_and_trains_nothing(finished: Ran) -> None
     assert run_study(study, out, jobs=1, tell=told.append, curves=True) == first
     assert contents(out) == before
     assert not any(line.startswith("[") for line in told)
+
+
+def test_every_change_of_version_is_told_going_back_too(finished: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, out, _, _ = finished
+    before = (out / "environment.json").read_bytes()
+    now = json.loads(before)[-1]
+    told: list[str] = []
+    for version in ("new", now["torch"], now["torch"]):
+        monkeypatch.setattr(session, "environment", lambda version=version: {**now, "torch": version})
+        run_study(study, out, jobs=1, tell=told.append, curves=True)
+    (out / "environment.json").write_bytes(before)
+    assert [line.split(";")[0] for line in told if "changed" in line] == ["changed since the last run: torch"] * 2
+
+
+def test_rows_of_an_unfinished_study_say_so(finished: Ran, tmp_path: Path) -> None:
+    study, out, _, _ = finished
+    write_outputs(study, finished_results(study, out)[1:], tmp_path)
+    for frame in (pl.read_parquet(tmp_path / "evidence.parquet"), pl.read_csv(tmp_path / "evidence.csv")):
+        notes = frame["note"].unique().to_list()
+        assert len(notes) == 1
+        assert notes[0].startswith("INCOMPLETE: 1 of 4 settings are not finished.")
+        assert "Only a test." in notes[0]
 
 
 @pytest.mark.slow

@@ -13,7 +13,8 @@ import pytest
 from fedskew.advisor import regret
 from fedskew.advisor.evidence import format_evidence, parse_evidence, shipped
 from fedskew.advisor.price import parameter_count
-from fedskew.advisor.study.rows import deviation, evidence_rows, grouped, skew_of, usable
+from fedskew.advisor.study.rows import deviation, evidence_rows, grouped, usable
+from fedskew.advisor.study.spelling import skew_of
 from fedskew.advisor.study.tables import Cell, Line, latex, markdown, paper_numbers, winners
 from fedskew.engine.records import Candidate, Score
 from fedskew.profiles.simulate import resolve

@@ -30,10 +30,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedskew.advisor.decision import model_size
 from fedskew.advisor.evidence import CITATION, EvidenceRow
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
 from fedskew.advisor.own_evidence import SOURCE, Constants, fitted
-from fedskew.advisor.price import TITLES, base_name, cost
+from fedskew.advisor.price import TITLES, base_name, cost, traffic
 from fedskew.advisor.situation import Situation
 
 CAP = 20.0
@@ -93,7 +94,8 @@ class SecondOpinion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ``algorithm``: highest expected gain among the usable ones with neighbours on two data sets or more. ``verdict``:
     ``no_evidence`` (there is none but FedAvg), ``no_measurable_difference`` (expected gain under half a point: take the
     cheaper), ``better`` (interval above 0), else ``cannot_tell``. ``agrees``: the recommended algorithm is expected
-    within half a point of this one. ``candidates``: all that the evidence knows and that may be used here, best first.
+    within half a point of this one; false where the evidence has nothing on it. ``candidates``: all that the evidence
+    knows and that may be used here, best first.
     """
 
     algorithm: str
@@ -240,7 +242,7 @@ def second_opinion(
     found = tuple(o for o in opinions(place_of_situation(situation), rows, constants) if usable(o.algorithm, situation))
     best, known = found[0], sum(_known(o) for o in found)
     mine = next((o for o in found if o.algorithm == base_name(recommended)), None)
-    agrees = mine is None or best.expected_gain.mean - mine.expected_gain.mean < MARGIN
+    agrees = mine is not None and best.expected_gain.mean - mine.expected_gain.mean < MARGIN
     verdict = "no_evidence" if known == 1 else _verdict(best)
     return SecondOpinion(
         algorithm=best.algorithm,
@@ -248,14 +250,20 @@ def second_opinion(
         settings=best.settings,
         verdict=verdict,
         agrees=agrees,
-        text=_text(verdict, best, agrees, recommended),
+        text=_text(verdict, best, recommended, agrees=agrees, known=mine is not None),
         candidates=found,
     )
 
 
 def usable(algorithm: str, situation: Situation) -> bool:
-    """Whether an algorithm keeps to the constraints: state at clients, one global model, BatchNorm for FedBN."""
+    """Whether an algorithm keeps to the constraints: state at clients, bandwidth, one model, BatchNorm for FedBN.
+
+    Where not even FedAvg fits the bandwidth, what costs no more than it stays, as in the recommendation.
+    """
     if situation.stateless_clients and cost(algorithm).state:
+        return False
+    size = None if situation.bandwidth is None else model_size(situation)[1]
+    if size is not None and traffic(algorithm, size) > max(situation.bandwidth or 0.0, traffic("fedavg", size)):
         return False
     return algorithm != "fedbn" or (situation.has_batchnorm and situation.goal == "personal")
 
@@ -266,13 +274,16 @@ def _verdict(best: Opinion) -> str:
     return "better" if best.expected_gain.lower > 0 else "cannot_tell"
 
 
-def _text(verdict: str, best: Opinion, agrees: bool, recommended: str) -> str:
+def _text(verdict: str, best: Opinion, recommended: str, *, agrees: bool, known: bool) -> str:
     gain, name, mine = best.expected_gain, TITLES[best.algorithm], TITLES[base_name(recommended)]
     points = f"{gain.mean:+.1f} points ({gain.lower:+.1f} to {gain.upper:+.1f}) against FedAvg"
     basis = f"from {best.settings} settings on {best.datasets} data sets like yours"
     basis += f", {best.own} of them short runs of our own" if best.own else ""
-    where = "it agrees with the recommendation" if agrees else f"it would not choose {mine}"
-    same = "expects nothing to beat FedAvg by half a point"
+    nothing = f"has nothing on {mine}"
+    where = (
+        "it agrees with the recommendation" if agrees else f"it would not choose {mine}" if known else f"it {nothing}"
+    )
+    same = "expects nothing to beat FedAvg by half a point" + ("" if known else f" and {nothing}")
     cheaper = "" if mine == "FedAvg" else f", so {mine} must show its worth: validate, or take FedAvg, which is cheaper"
     return {
         "no_evidence": "Too little is published on settings like yours: validate before you decide.",

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from fedskew.advisor.decision import model_size
 from fedskew.advisor.evidence import EvidenceRow, published
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
 from fedskew.advisor.own_evidence import STATED, Constants
+from fedskew.advisor.price import traffic
 from fedskew.advisor.second_opinion import CAP, PRIOR_SD, Opinion, differences, opinions, second_opinion
 from fedskew.advisor.situation import Situation
 from fedskew.profiles.records import Profile
@@ -177,6 +179,28 @@ def test_constraints_bind_the_second_opinion_too(profile_of: Callable[..., Profi
     situation = Situation(profile_of("label_dirichlet", modality="image"), "image", stateless_clients=True)
     rows = pairs("scaffold", {str(i): 10.0 for i in range(9)})
     assert [opinion.algorithm for opinion in second_opinion(situation, "fedavg", rows, STATED).candidates] == ["fedavg"]
+
+
+def test_bandwidth_binds_the_second_opinion_too(profile_of: Callable[..., Profile]) -> None:
+    situation = Situation(profile_of("label_dirichlet", modality="image"), "image")
+    size = model_size(situation)[1]
+    assert size is not None
+    rows = pairs("scaffold", {str(i): 10.0 for i in range(9)}) + pairs("fedprox", {"p": 1.0, "q": 1.0})
+    wide, once = traffic("scaffold", size), traffic("fedavg", size)
+    for limit, expected in ((wide, {"fedavg", "fedprox", "scaffold"}), (wide - 1, {"fedavg", "fedprox"}),
+                            (once, {"fedavg", "fedprox"}), (1, {"fedavg", "fedprox"})):  # fmt: skip
+        found = second_opinion(replace(situation, bandwidth=limit), "fedavg", rows, STATED)
+        assert {one.algorithm for one in found.candidates} == expected, limit
+
+
+@pytest.mark.parametrize("gain", [10.0, 0.1])
+def test_evidence_without_the_recommended_algorithm_does_not_agree(
+    profile_of: Callable[..., Profile], gain: float
+) -> None:
+    situation = Situation(profile_of("label_dirichlet", modality="image"), "image")
+    found = second_opinion(situation, "fedprox", pairs("scaffold", {str(i): gain for i in range(10)}), STATED)
+    assert not found.agrees
+    assert "has nothing on FedProx" in found.text
 
 
 def test_place_of_a_situation_is_read_from_the_profile(profile_of: Callable[..., Profile]) -> None:

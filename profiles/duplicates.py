@@ -10,9 +10,10 @@ from fedskew.profiles.partitions import Partition
 from fedskew.profiles.rowhash import row_hashes
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array, csr_array
 
 MOST_PAIRS = 20_000_000  # (row, party, party) triples looked at one by one
+BLOCK = 2_000_000  # of them at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,27 @@ class Copies:
     first: int
     second: int
     rows: int
-    surplus: float
 
 
-def copied_rows(partition: Partition) -> tuple[list[Copies], int]:
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Rows that stand in several places.
+
+    ``pairs``: holders that share more than their repetitions explain. ``equal``: rows that also stand in another silo
+    or the test set; ``in_silos``: those that stand in two silos or more, of which ``kinds`` differ; ``tested``: test
+    rows that stand in a silo. ``widest``: 0, or how many silos hold one of them, where that are too many to compare
+    each two and all silos together share more than their repetitions explain.
+    """
+
+    pairs: tuple[Copies, ...] = ()
+    equal: int = 0
+    in_silos: int = 0
+    tested: int = 0
+    kinds: int = 0
+    widest: int = 0
+
+
+def copied_rows(partition: Partition) -> Shared:
     r"""Find the pairs of holders that share more equal rows than their own repetitions explain.
 
     If rows of holder p are drawn from frequencies f, two rows of p are equal with probability
@@ -34,28 +52,38 @@ def copied_rows(partition: Partition) -> tuple[list[Copies], int]:
     bound, taken from the repetitions within silos; where columns are so coarse that equal rows may well arise by
     themselves, one repetition more than was seen is allowed for.
 
-    Returns
-    -------
-    (pairs of holders beyond the bound, all rows that also stand in another silo or the test set)
+    Silos and the test set are compared in time linear in the rows. Rows that very many silos hold would make too many
+    pairs of silos: those are compared over all silos together.
     """
     hashes, holder = _hashes(partition)
     sizes = np.bincount(holder, minlength=partition.parties + 1).astype(np.float64)
     _, group, repeats = np.unique(hashes, return_inverse=True, return_counts=True)
     kept = repeats[group] > 1
     if not kept.any():
-        return [], 0
+        return Shared()
     from scipy.sparse import csr_array
 
     _, group = np.unique(group[kept], return_inverse=True)
     counts = csr_array((np.ones(len(group)), (group, holder[kept])), shape=(group.max() + 1, len(sizes)))
     counts.sum_duplicates()
-    holders = np.diff(counts.indptr)
-    equal = int(counts.sum(axis=1)[holders > 1].sum())
     squares = np.asarray(counts.multiply(counts - _ones(counts)).sum(axis=0)).ravel() / 2
-    if not equal or float((holders.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
-        return [], equal
-    shared = counts[np.flatnonzero(holders > 1)]
-    return _beyond(shared, squares, sizes, _coarseness(partition)), equal
+    shared = counts[np.flatnonzero(np.diff(counts.indptr) > 1)]
+    if not shared.nnz:
+        return Shared()
+    bound = _bound(squares, sizes, _coarseness(partition))
+    silos = shared[:, : partition.parties].tocsr()
+    held = np.diff(silos.indptr)
+    order = np.argsort(held, kind="stable")
+    few = order[np.cumsum(held[order].astype(np.float64) ** 2) <= MOST_PAIRS]
+    tested, leaks = _leaks(silos, shared[:, [partition.parties]].toarray().ravel(), bound)
+    return Shared(
+        pairs=(*_beyond(silos[few], bound), *leaks),
+        equal=int(shared.sum()),
+        in_silos=int(silos[np.flatnonzero(held > 1)].sum()),
+        tested=tested,
+        kinds=int((held > 1).sum()),
+        widest=int(held.max()) if len(few) < len(held) and _all_beyond(silos, bound) else 0,
+    )
 
 
 def _ones(counts: "csr_array") -> "csr_array":
@@ -93,33 +121,81 @@ def _coarseness(partition: Partition) -> float:
     return float(np.exp(max(log, -500.0) / 2))
 
 
-def _beyond(
-    shared: "csr_array", squares: NDArray[np.float64], sizes: NDArray[np.float64], coarseness: float
-) -> list[Copies]:
-    """The pairs whose equal rows exceed twice the bound by more than a Poisson count does once in a thousand tables."""
-    from scipy.sparse import triu
-    from scipy.special import gammainc
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """How often rows may be equal by themselves: ``own`` within each holder (P + 1,), ``least`` between any two."""
 
+    own: NDArray[np.float64]
+    least: float
+    sizes: NDArray[np.float64]
+
+    def between(self, first: NDArray[np.int64], second: NDArray[np.int64] | int) -> NDArray[np.float64]:
+        """Equal pairs of rows that two holders may have at most."""
+        rate = np.maximum(np.sqrt(self.own[first] * self.own[second]), self.least)
+        return np.asarray(rate * self.sizes[first] * self.sizes[second])
+
+    def exceeded(self, found: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """More than twice the bound, and more than a Poisson count exceeds it by once in a thousand tables."""
+        from scipy.special import gammainc
+
+        tail = gammainc(np.maximum(found, 1), np.maximum(2 * expected, 1e-9))  # P(Poisson >= count)
+        return np.asarray((tail * len(self.sizes) ** 2 < 1e-3) & (found > 2 * expected))
+
+
+def _bound(squares: NDArray[np.float64], sizes: NDArray[np.float64], coarseness: float) -> _Bound:
     chances = sizes * (sizes - 1) / 2
-    own = squares / np.maximum(chances, 1)
-    pooled = squares.sum() / max(chances.sum(), 1) + min(1 / max(chances.sum(), 1), coarseness)
-    pairs = triu(shared.T @ shared, k=1).tocoo()
-    first, second = pairs.coords
-    rate = np.maximum(np.sqrt(own[first] * own[second]), pooled)
-    expected = rate * sizes[first] * sizes[second]
-    tail = gammainc(pairs.data, np.maximum(2 * expected, 1e-9))  # P(Poisson >= count)
-    beyond = np.flatnonzero((tail * len(sizes) ** 2 < 1e-3) & (pairs.data > 2 * expected))
-    return [
-        Copies(
-            int(first[i]),
-            int(second[i]),
-            _both(shared, int(first[i]), int(second[i])),
-            float(pairs.data[i] - expected[i]),
-        )
-        for i in beyond
-    ]
+    least = squares.sum() / max(chances.sum(), 1) + min(1 / max(chances.sum(), 1), coarseness)
+    return _Bound(squares / np.maximum(chances, 1), float(least), sizes)
 
 
-def _both(shared: "csr_array", first: int, second: int) -> int:
-    left, right = shared[:, [first]].toarray().ravel(), shared[:, [second]].toarray().ravel()
-    return int(np.minimum(left, right).sum())
+def _beyond(silos: "csr_array", bound: _Bound) -> list[Copies]:
+    """The pairs of silos whose equal rows exceed the bound."""
+    if not silos.nnz:
+        return []
+    products, least = _pairs(silos)
+    first, second = (codes.astype(np.int64) for codes in products.coords)
+    found = np.flatnonzero(bound.exceeded(products.data, bound.between(first, second)))
+    return [Copies(int(first[i]), int(second[i]), int(least[i])) for i in found]
+
+
+def _pairs(silos: "csr_array") -> "tuple[coo_array, NDArray[np.float64]]":
+    """Of every two silos that share a row, summed over rows: the product of their counts, and the lesser one."""
+    from scipy.sparse import csr_array
+
+    shape = (silos.shape[1], silos.shape[1])
+    products: Any = csr_array(shape)
+    least: Any = csr_array(shape)
+    silos.sort_indices()
+    stops = np.repeat(silos.indptr[1:], np.diff(silos.indptr)).astype(np.int64)
+    after = stops - 1 - np.arange(silos.nnz)  # how many silos stand behind each entry in its row
+    blocks = np.cumsum(after) // BLOCK
+    for block in range(int(blocks[-1]) + 1):
+        entries = np.flatnonzero(blocks == block)
+        left = np.repeat(entries, after[entries])
+        starts = np.cumsum(after[entries]) - after[entries]
+        right = left + 1 + np.arange(len(left)) - np.repeat(starts, after[entries])
+        places = silos.indices[left], silos.indices[right]
+        one, other = silos.data[left], silos.data[right]
+        products += csr_array((one * other, places), shape=shape)
+        least += csr_array((np.minimum(one, other), places), shape=shape)
+    return products.tocoo(), least.tocoo().data
+
+
+def _leaks(silos: "csr_array", test: NDArray[np.float64], bound: _Bound) -> tuple[int, list[Copies]]:
+    """(test rows that stand in a silo, the silos that hold more of them than the bound)."""
+    held = np.repeat(test, np.diff(silos.indptr))
+    code = silos.shape[1]
+    products = np.bincount(silos.indices, silos.data * held, code).astype(np.float64)
+    least = np.bincount(silos.indices, np.minimum(silos.data, held), code)
+    every = np.arange(code)
+    found = np.flatnonzero((products > 0) & bound.exceeded(products, bound.between(every, code)))
+    tested = int(test[np.diff(silos.indptr) > 0].sum())
+    return tested, [Copies(int(i), code, int(least[i])) for i in found]
+
+
+def _all_beyond(silos: "csr_array", bound: _Bound) -> bool:
+    """Whether all silos together hold more equal rows than the bounds of all pairs of them together."""
+    total = np.asarray(silos.sum(axis=1)).ravel()
+    found = (float((total**2).sum()) - float((silos.data**2).sum())) / 2
+    rate = bound.sizes[:-1] * np.sqrt(np.maximum(bound.own[:-1], bound.least))
+    return found > float(rate.sum() ** 2 - (rate**2).sum())  # twice the bound

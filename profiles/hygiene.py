@@ -36,28 +36,34 @@ def hygiene(partition: Partition) -> tuple[Finding, ...]:
 
 
 def _copies(partition: Partition) -> Iterator[Finding]:
-    copies, equal = copied_rows(partition)
+    shared = copied_rows(partition)
     names = (*partition.party_names, "the test set")
-    between = [copy for copy in copies if copy.second < partition.parties]
-    leaks = [copy for copy in copies if copy.second == partition.parties]
-    if between:
-        count = sum(copy.rows for copy in between)
+    between = [copy for copy in shared.pairs if copy.second < partition.parties]
+    leaks = [copy for copy in shared.pairs if copy.second == partition.parties]
+    if shared.widest:
+        count = shared.in_silos
+        text = (
+            f"{count} rows, {shared.kinds} different ones, stand in two silos or more, some in {shared.widest}, more "
+            f"than repetition within silos explains: the same records may be counted many times"
+        )
+        yield Finding(code="duplicate_rows", severity=_graded(count / partition.rows), text=text, count=count)
+    elif between:
+        count = min(sum(copy.rows for copy in between), shared.in_silos)
         who = tuple(names[i] for i in sorted({i for copy in between for i in (copy.first, copy.second)}))
         worst = max(between, key=lambda copy: copy.rows)
         text = (
-            f"{count} rows stand in two silos, more than repetition within silos explains; most of them ({worst.rows}) "
+            f"{count} rows stand in two silos, more than repetition within silos explains; the most ({worst.rows}) "
             f"in {names[worst.first]!r} and {names[worst.second]!r}: the same records may be counted twice"
         )
         yield Finding(
             code="duplicate_rows", severity=_graded(count / partition.rows), text=text, parties=who, count=count
         )
-    elif equal:
-        text = (
-            f"{equal} rows also stand in another silo or the test set, no more than coarse columns give by themselves"
-        )
-        yield Finding(code="duplicate_rows", severity="none", text=text, count=equal)
+    elif shared.equal:
+        text = f"{shared.equal} rows also stand in another silo or the test set, no more than coarse columns give"
+        text += " by themselves"
+        yield Finding(code="duplicate_rows", severity="none", text=text, count=shared.equal)
     if leaks and partition.test is not None:
-        count, held = sum(copy.rows for copy in leaks), len(partition.test.labels)
+        count, held = min(sum(copy.rows for copy in leaks), shared.tested), len(partition.test.labels)
         text = f"{count} of {held} test rows also stand in training silos: test scores would be too good"
         who = tuple(names[copy.first] for copy in leaks)
         yield Finding(code="test_leakage", severity=_graded(5 * count / held), text=text, parties=who, count=count)

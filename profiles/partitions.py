@@ -36,8 +36,8 @@ class Column:
     """One column of the user's table and the slice of the feature matrix it became.
 
     ``kind`` is ``numeric`` (one feature, raw values, NaN where missing) or ``categorical`` (one 0/1 feature for each of
-    ``categories``, all 0 where missing). ``stop`` is exclusive. ``more``: there are categories beyond these, so that all 0
-    need not mean missing.
+    ``categories``, all 0 where missing). ``stop`` is exclusive. ``more``: there are categories beyond these, so that
+    all 0 need not mean missing.
     """
 
     name: str

@@ -40,7 +40,7 @@ class _Silo:
         return float((counts * (counts - 1)).sum()) / 2
 
 
-def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int]:
+def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows] | None, int]:
     """Find the pairs of silos that share more equal rows than their own repetitions explain.
 
     Hashes under the lesser of two silos' limits are the same random part of the rows of both; what holds of all rows
@@ -49,7 +49,8 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int]:
 
     Returns
     -------
-    (pairs of silos beyond the bound, all rows with a known hash that also stand in another silo)
+    (pairs of silos beyond the bound, None where there are too many to look at, all rows with a known hash that also
+    stand in another silo)
     """
     silos = [
         _Silo(place, one.rows, *known(one.minima, one.rows))
@@ -65,8 +66,10 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int]:
     twice = holders[group] > 1
     rows = np.concatenate([silo.counts for silo in silos])[twice].astype(np.float64)
     equal = int(rows.sum())
-    if not equal or float((holders.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
-        return [], equal
+    if not equal:
+        return [], 0
+    if float((holders.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
+        return None, equal
     from scipy.sparse import csr_array, triu
 
     table = csr_array((rows, (group[twice], holder[twice])), shape=(len(hashes), len(silos)))
@@ -104,7 +107,10 @@ def _pair(one: _Silo, other: _Silo, hits: float, least: float, parties: int) -> 
 def copies_found(sketches: tuple[Sketch, ...]) -> Iterator[Finding]:
     """The finding ``duplicate_rows``, as of rows at hand; nothing where the sketches hold no row hashes."""
     pairs, equal = shared_rows(sketches)
-    if pairs:
+    if pairs is None:
+        text = f"{equal} rows also stand in another silo; so many silos share some that each two could not be compared"
+        yield Finding(code="duplicate_rows", severity="mild", text=text, count=equal)
+    elif pairs:
         rows = sum(pair.rows for pair in pairs)
         who = tuple(sketches[i].party for i in sorted({i for pair in pairs for i in (pair.first, pair.second)}))
         worst = max(pairs, key=lambda pair: pair.rows)
@@ -112,7 +118,7 @@ def copies_found(sketches: tuple[Sketch, ...]) -> Iterator[Finding]:
         within = f"({worst.rows})" if worst.low == worst.high else f"({worst.rows}, 95 % {worst.low} to {worst.high})"
         text = (
             f"{'' if exact else 'about '}{rows} rows stand in two silos, more than repetition within silos explains; "
-            f"most of them {within} in {sketches[worst.first].party!r} and {sketches[worst.second].party!r}: the same "
+            f"the most {within} in {sketches[worst.first].party!r} and {sketches[worst.second].party!r}: the same "
             f"records may be counted twice{'' if exact else ' (estimated from the least row hashes)'}"
         )
         share = rows / max(sum(one.rows for one in sketches), 1)

@@ -51,11 +51,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The trials as they ran, tuned; their outcomes; and what tuning tried for each."""
+    """The trials as they ran, tuned; their outcomes; what tuning tried for each; and what was changed on the way."""
 
     trials: list[Trial]
     outcomes: list[Outcome]
     tried: list[tuple[Tried, ...]]
+    breaks: str | None = None
 
 
 def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
@@ -82,7 +83,8 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
             return workers.run(batch, _teller(batch, session.tell, ""))
 
         ran, outcomes = run_by_stages(ready, session.recommended, run)
-    return Results(ran, outcomes, tried)
+        breaks = None if store is None else store.recall("forced resumes")
+    return Results(ran, outcomes, tried, breaks)
 
 
 def _workers(tables: dict[str, Prepared], trials: int, store: RunStore | None, session: Session) -> Workers:

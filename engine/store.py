@@ -24,6 +24,8 @@ from fedskew.engine.plans import Part
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 
 VERSION = 2
+ROWS = frozenset({"data", "parties"})
+"""Parts of a run's key that are never forced: scores of other rows would be mixed in, or not fit."""
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
     """CREATE TABLE parts (trial TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, curves BLOB NOT NULL,
@@ -170,6 +172,11 @@ class RunStore:
             raise FedskewError(
                 f"{self.folder} holds another run: {listed}. Use a new --run folder, or --force-resume to go on "
                 f"all the same"
+            )
+        if ROWS & set(changed):
+            raise FedskewError(
+                f"{self.folder} holds a run on other rows: {listed}. What it has finished says nothing about these, so "
+                f"that it cannot be forced: use a new --run folder"
             )
         self.remember("forced resumes", (self.recall("forced resumes") or "") + listed + "\n")
         self.remember("run key", json.dumps(dict(key), sort_keys=True))

@@ -67,7 +67,8 @@ def validate(
         the parties are too small to spare any, and the settings of the result then say so
     run : folder that keeps every finished part, so that the same call resumes to the same bytes; ``auto``: one in the
         user's cache, removed when done; None keeps nothing
-    force_resume : go on in a run folder whose data, options or versions differ; the break is recorded there
+    force_resume : go on in a run folder whose options or versions differ, never whose rows do; the settings of the
+        result say so
     progress : called now and then
     announce : told once, before the start, how long it will take and how much memory it needs
     backend : ``local``, processes of this machine, or ``ray``: the same trials, to the same bytes, on a Ray cluster
@@ -112,6 +113,8 @@ def validate(
     how_to = Session(chief, seed, jobs, tuned, run, force_resume, progress, announce, backend, address)
     found = train(trials, data, how_to)
     used = {"preset": preset, "seed": seed, "tuning": "equal" if tuning else "none"}
+    if found.breaks:
+        used["forced_resumes"] = "; ".join(found.breaks.splitlines())
     return summarise(found.trials, found.outcomes, data, chief, used, found.tried)
 
 

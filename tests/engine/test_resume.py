@@ -106,6 +106,18 @@ def test_a_changed_cell_or_torch_version_is_refused(tmp_path, monkeypatch):
         validate(table(), ["fedavg", "scaffold"], **options)
 
 
+def test_a_forced_resume_is_named_in_the_result_and_never_takes_other_rows(tmp_path):
+    options = {**OPTIONS, "rounds": 1, "references": False, "jobs": 1, "run": tmp_path}
+    validate(table(), ["fedavg", "scaffold"], **options)
+    with pytest.raises(FedskewError, match="other rows.*cannot be forced"):
+        validate(table(shift=0.001), ["fedavg", "scaffold"], force_resume=True, **options)
+    found = validate(table(), ["fedavg", "scaffold"], force_resume=True, **{**options, "rounds": 2})
+    assert "rounds was 1, is 2" in str(found.settings["forced_resumes"])
+    fresh = validate(table(), ["fedavg", "scaffold"], **{**options, "rounds": 2, "run": tmp_path / "new"})
+    assert "forced_resumes" not in fresh.settings
+    assert timeless(found)["candidates"] == timeless(fresh)["candidates"]
+
+
 def test_a_user_model_that_raises_is_told_with_its_text(tmp_path, monkeypatch):
     (tmp_path / "brokenmodel.py").write_text(
         "import torch\nclass M(torch.nn.Module):\n"

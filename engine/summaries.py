@@ -155,13 +155,11 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
     constant = sum(len(np.unique(row)) == 1 for row in outcome.predicted)
     diverged = int(outcome.diverged.max()) if (outcome.diverged > 0).any() else None
     status = "diverged" if diverged else "failed" if 2 * constant > len(classes) else "ok"
-    parties = {}
-    if data.test_party is not None:
-        parties = dict(zip(data.names, by_party(hits.mean(axis=0), data.test_party, len(data.names)), strict=True))
+    parties = _parties(hits, outcome, data)
     known = {name: value for name, value in parties.items() if value is not None}
     worst = min(known, key=lambda name: known[name]) if known else None
     truth = data.test_y.astype(np.int64)
-    f1 = None if data.y.dtype.kind == "f" else float(np.mean([macro_f1(truth, row) for row in classes]))
+    f1 = None if diverged or data.y.dtype.kind == "f" else float(np.mean([macro_f1(truth, row) for row in classes]))
     visits = trial.settings.rounds * trial.settings.participation
     mean = accuracy.mean
     return Candidate(
@@ -183,6 +181,15 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
         diverged_at=diverged,
         constant_seeds=constant,
     )
+
+
+def _parties(hits: NDArray[np.float64], outcome: Outcome, data: Prepared) -> dict[str, float | None]:
+    """Mean over seeds by party; null where a seed diverged, whose weights predict one class whatever they are asked."""
+    if data.test_party is None:
+        return {}
+    if (outcome.diverged > 0).any():
+        return dict.fromkeys(data.names)
+    return dict(zip(data.names, by_party(hits.mean(axis=0), data.test_party, len(data.names)), strict=True))
 
 
 def _finite(value: float) -> float | None:
@@ -211,12 +218,9 @@ def _majority(data: Prepared) -> Reference:
 def _reference(outcome: Outcome, data: Prepared) -> Reference:
     hits = _hits(outcome, data)
     final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
-    parties = {}
-    if data.test_party is not None:
-        parties = dict(zip(data.names, by_party(hits.mean(axis=0), data.test_party, len(data.names)), strict=True))
-    balanced = outcome.balanced[:, -1] if outcome.balanced.shape[1] else final
+    balanced = np.where(outcome.diverged > 0, np.nan, outcome.balanced[:, -1]) if outcome.balanced.shape[1] else final
     return Reference(
         accuracy=_score(final, hits.mean(axis=0), outcome.score[:, :0]),
         balanced_accuracy=_score(balanced, None, outcome.balanced[:, :0]),
-        by_party=parties,
+        by_party=_parties(hits, outcome, data),
     )

@@ -12,11 +12,14 @@ from html.parser import HTMLParser
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 
 import fedskew
 from fedskew.advisor import recommend
 from fedskew.advisor.formats import guarded, latex_escaped
 from fedskew.advisor.reporting import Report, read_report, report
+from fedskew.advisor.terminal import show
+from fedskew.engine.records import Reference
 from fedskew.profiles import FedskewError, make_partition
 
 from .made_records import PAYLOADS, full_report, hand_made_validation, hostile_or_plain  # noqa: TID252
@@ -80,6 +83,22 @@ def test_the_page_holds_no_script_and_a_strict_policy():
     assert "<script" not in page
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in page
     assert page.index("Cannot tell") < page.index("In short") < page.index("How skewed the silos are")
+
+
+def test_a_validation_in_which_all_diverged_is_shown():
+    found = hostile_or_plain()
+    made = hand_made_validation(found)
+    lost = next(one for one in made.candidates if one.status == "diverged")
+    names = (one.algorithm for one in made.candidates)
+    everyone = tuple(msgspec.structs.replace(lost, algorithm=name) for name in names)
+    parties = dict.fromkeys(found.party_names)
+    line = Reference(accuracy=lost.accuracy, balanced_accuracy=lost.balanced_accuracy, by_party=parties)
+    lines = msgspec.structs.replace(made.references, centralised=line, local_only=line)
+    record = report(recommend(found), msgspec.structs.replace(made, candidates=everyone, references=lines))
+    assert "diverged at round 2" in record.to_html()
+    stream = io.StringIO()
+    show(Console(file=stream, width=120), record)
+    assert stream.getvalue().count("diverged at round 2") == len(everyone)
 
 
 def test_a_link_in_a_record_that_leads_elsewhere_is_shown_as_text():

@@ -85,6 +85,20 @@ def test_a_huge_learning_rate_is_reported_as_diverged_and_others_go_on():
     assert all(c.algorithm != "fedprox" for c in found.comparisons)
 
 
+def test_nothing_is_scored_where_a_seed_diverged():
+    found = validate(blobs(), ["fedavg", "fedprox"], jobs=1, **{**FAST, "lr": 1e12, "rounds": 4})
+    parties = dict.fromkeys(("0", "1", "2"))
+    for one in found.candidates:
+        assert one.status == "diverged"
+        assert one.by_party == parties
+        assert (one.worst_party, one.spread, one.macro_f1, one.lift) == (None,) * 4
+    for line in (found.references.centralised, found.references.local_only):
+        assert line is not None
+        assert line.accuracy.mean is None
+        assert line.balanced_accuracy.mean is None
+        assert line.by_party == parties
+
+
 def test_a_constant_predictor_is_failed():
     table = blobs()
     blank = make_partition(np.zeros((table.rows, 2)), table.labels, table.party)

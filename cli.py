@@ -29,7 +29,7 @@ Sources = Annotated[
         metavar="SOURCE...",
         show_default=False,
         help="A CSV, TSV, Parquet, Arrow, npz, svmlight or index file; silo files; a folder of them, of images, or of "
-        "MNIST, CIFAR, SVHN or LEAF files; sketches.",
+        "MNIST, CIFAR, SVHN or LEAF files.",
     ),
 ]
 Label = Annotated[str | None, typer.Option(help="Column to predict.")]
@@ -71,7 +71,7 @@ Run = Annotated[
     typer.Option("--run", metavar="DIR", help="Keep the run here; the same command resumes it."),
 ]
 NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Run the given hyperparameters as they are.")]
-ForceResume = Annotated[bool, typer.Option("--force-resume", help="Resume though data, options or versions differ.")]
+ForceResume = Annotated[bool, typer.Option("--force-resume", help="Resume though options or versions differ.")]
 NoReferences = Annotated[bool, typer.Option("--no-references", help="Leave out the centralised and local-only lines.")]
 Set = Annotated[
     list[str] | None,
@@ -150,7 +150,7 @@ def recommend(
     from fedskew.profiles import profile as measure
 
     options = locals()
-    found = written_profile(source) or measure(read_silos(source, options))
+    found = written_profile(source, options) or measure(read_silos(source, options))
     deliver(run(found, **constraints_of(options)), json_, quiet=quiet, html=html)
 
 
@@ -199,14 +199,15 @@ def validate(
     With --like PROFILE.json --on SOURCE the silos are a look-alike, made of the rows of another data set.
     """
     from fedskew.advisor import recommend as choose
-    from fedskew.advisor.arguments import constraints_of, read_look_alike, read_source, training_options
+    from fedskew.advisor.arguments import constraints_of, read_look_alike, training_options
     from fedskew.advisor.delivery import begin, deliver, watching
+    from fedskew.advisor.sketch_command import read_silos, rows_of
     from fedskew.engine import validate as check
     from fedskew.profiles import profile as measure
 
     options = locals()
     training = training_options(options)
-    partition = read_look_alike(like, on, source, options) if like or on else read_source(source, options)
+    partition = read_look_alike(like, on, source, options) if like or on else rows_of(read_silos(source, options))
     advice = None
     if recommended is None:
         advice = choose(measure(partition), **constraints_of(options))
@@ -263,7 +264,10 @@ def advise(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Do all three: profile the silos, recommend an algorithm, and check the advice on your data."""
+    """Do all three: profile the silos, recommend an algorithm, and check the advice on your data.
+
+    With --no-validate SOURCE may also be the sketches of all silos.
+    """
     from fedskew.advisor import advise as advise_on
     from fedskew.advisor import demo_partition
     from fedskew.advisor.arguments import check_outputs, constraints_of, training_options
@@ -306,10 +310,9 @@ def report(
     RUN is the folder given to --run of validate or advise, or a file that profile, recommend, validate or advise
     wrote with --json.
     """
-    from fedskew.advisor.delivery import deliver_again, read_answer
-    from fedskew.advisor.reporting import read_report
+    from fedskew.advisor.delivery import deliver_again
 
-    deliver_again(read_report(read_answer(source)), quiet=quiet, html=html)
+    deliver_again(source, quiet=quiet, html=html)
 
 
 exports = typer.Typer(help="Write an app that runs what was found.", no_args_is_help=True, rich_markup_mode=None)
@@ -421,17 +424,20 @@ def partition(
     quiet: Quiet = False,
 ) -> None:
     """Split a table into parties of known skew, by any strategy of NIID-Bench and others; writes an index file."""
-    from fedskew.advisor.arguments import pair, reading_options
+    from fedskew.advisor.arguments import check_outputs, pair, reading_options
     from fedskew.advisor.delivery import deliver
     from fedskew.profiles.partitioning import partition_source
     from fedskew.profiles.strategies.describe import describe_strategies
 
     options = locals()
     if list_:
+        if json_ is not None:
+            raise _wrong("--list prints text and writes no JSON; leave out --json")
         typer.echo(describe_strategies())
         return
     if not source or out is None:
         raise _wrong("give a SOURCE and --out INDEX.json (or --list to see the strategies)")
+    check_outputs(options)
     names = ("num_partitions", "alpha", "quantity_beta", "noise", "min_partition_size")
     parameters = {name: str(options[name]) for name in names if options[name] is not None}
     if classes_per_party is not None:

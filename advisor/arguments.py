@@ -1,6 +1,6 @@
 """What the options of the command line mean to the library: text taken apart, checked, and handed on by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ def read_look_alike(
 
     if like is None or on is None or source:
         raise FedskewError("--like PROFILE.json and --on SOURCE belong together, and take the place of SOURCE")
+    check_outputs(options)
     profile = written_profile([like])
     if profile is None:
         raise FedskewError(f"{like} is not a profile that `fedskew profile --json` wrote")
@@ -61,22 +62,76 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return how
 
 
-def check_outputs(options: Mapping[str, Any]) -> None:
-    """Refuse a place that cannot be written to before any work is done."""
-    from fedskew.profiles.atomic import check_output
+def refuse_reading(options: Mapping[str, Any], why: str) -> None:
+    """Refuse options about the data where no data are read.
 
-    for name in ("json_", "html"):
-        path = options.get(name)
-        if path is not None and path != "-":
-            check_output(Path(path))
+    Raises
+    ------
+    FedskewError
+        One is given.
+
+    Examples
+    --------
+    >>> refuse_reading({"label": "age"}, "p.json is a profile")
+    Traceback (most recent call last):
+    ...
+    fedskew.profiles.errors.FedskewError: p.json is a profile; leave out --label
+    """
+    for name in (*READING, "drop", "features"):
+        if options.get(name) not in (None, "error"):
+            raise FedskewError(f"{why}; leave out --{name.replace('_', '-')}")
+
+
+def check_outputs(options: Mapping[str, Any]) -> None:
+    """Refuse a place that cannot be written to, or that is read, before any work is done.
+
+    Raises
+    ------
+    FedskewError
+        An output is an input, too, or two outputs are one place.
+    EnvironmentFaultError
+        A place cannot be written to.
+    """
+    from fedskew.profiles.atomic import check_output
+    from fedskew.profiles.outputs import check_apart
+
+    given = {f"--{name.rstrip('_')}": options.get(name) for name in ("json_", "html", "out")}
+    outputs = {option: Path(path) for option, path in given.items() if path is not None and str(path) != "-"}
+    for path in outputs.values():
+        check_output(path)
+    if outputs:
+        check_apart(outputs, _inputs(options))
+
+
+def _inputs(options: Mapping[str, Any]) -> Iterator[Path]:
+    """All that the options name to be read, and the data that an index file names."""
+    from fedskew.profiles.index_file import recorded_source
+
+    for name in ("source", "test", "plan", "hash_key", "like", "on"):
+        value = options.get(name)
+        for path in value if isinstance(value, list) else [value]:
+            if path is not None:
+                yield Path(path)
+                yield from recorded_source(Path(path))
 
 
 def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def written_profile(source: list[Path] | None) -> "Profile | None":
-    """Read a profile that this command line wrote; None for any other source."""
+def written_profile(source: list[Path] | None, options: Mapping[str, Any] | None = None) -> "Profile | None":
+    """Read a profile that this command line wrote; None for any other source.
+
+    Parameters
+    ----------
+    source : as given
+    options : of the command line, checked where the source is a profile: none of them reads data anew
+
+    Raises
+    ------
+    FedskewError
+        The profile cannot be read, or an option cannot be heeded.
+    """
     import msgspec
 
     from fedskew.profiles.readers.folder import is_file
@@ -87,7 +142,12 @@ def written_profile(source: list[Path] | None) -> "Profile | None":
     text = source[0].read_bytes()
     try:
         schema = msgspec.json.decode(text, type=dict[str, Any]).get("schema")
-        return Profile.from_json(text) if schema == SCHEMA else None
+        if schema != SCHEMA:
+            return None
+        if options is not None:
+            refuse_reading(options, f"{source[0]} is a profile, which was measured already")
+            check_outputs(options)
+        return Profile.from_json(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FedskewError(f"{source[0]} is not a profile that fedskew wrote: {error}") from error
 

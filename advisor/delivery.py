@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from rich.console import Console
 from rich.live import Live
 
 from fedskew.advisor.advice import Advice
+from fedskew.advisor.arguments import check_outputs
 from fedskew.advisor.recommendation import Recommendation
 from fedskew.advisor.terminal import Shown, show
 from fedskew.advisor.terminal_training import progress_view
@@ -21,9 +22,6 @@ from fedskew.profiles import FedskewError
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import EnvironmentFaultError
 from fedskew.profiles.partitioning import Summary
-
-if TYPE_CHECKING:
-    from fedskew.advisor.reporting import Report
 
 ANSWER = "answer.json"
 """The file of a run folder that holds what the finished command found."""
@@ -157,14 +155,26 @@ def _document(record: Shown, advice: Recommendation | None) -> bytes:
     return (record.to_json() + "\n").encode()
 
 
-def deliver_again(found: "Report", *, quiet: bool, html: Path | None) -> None:
-    """Show an answer that was read back, and write its page where that was asked for.
+def deliver_again(source: Path, *, quiet: bool, html: Path | None) -> None:
+    """Show an answer that is read back, and write its page where that is asked for.
+
+    Parameters
+    ----------
+    source : a run folder, or a file that ``--json`` wrote
+    quiet : print nothing
+    html : path of the page, None for none
 
     Raises
     ------
+    FedskewError
+        There is no answer in the source, or the page would be written over it.
     EnvironmentFaultError
         The page cannot be written.
     """
+    from fedskew.advisor.reporting import read_report
+
+    check_outputs({"html": html, "source": source})
+    found = read_report(read_answer(source), str(source))
     if html is not None:
         write_atomically(html, found.to_html().encode())
     if quiet:

@@ -69,7 +69,7 @@ def export_answer(source: Path, out: Path, algorithm: str | None = None) -> str:
         A file cannot be read or written.
     """
     check_output(out, folder=True)
-    choice = choose(read_report(read_answer(source)), algorithm)
+    choice = choose(read_report(read_answer(source), str(source)), algorithm)
     written = export_flower(choice, out)
     notes = "".join(f"Note: {note}\n" for note in choice.notes)
     return (

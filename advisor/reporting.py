@@ -20,6 +20,7 @@ from fedskew.engine.records import Validation
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.records import SCHEMA as PROFILE
 from fedskew.profiles.records import Profile
+from fedskew.profiles.written import kind_of
 
 if TYPE_CHECKING:
     from fedskew.advisor.page import Page, Table
@@ -192,8 +193,13 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 _TYPES: dict[str, Any] = {PROFILE: Profile, RECOMMENDATION: Recommendation, VALIDATION: Validation}
 
 
-def read_report(text: str | bytes) -> Report:
+def read_report(text: str | bytes, where: str = "this JSON") -> Report:
     """Read a JSON document that profile, recommend, validate, advise or :meth:`Report.to_json` wrote.
+
+    Parameters
+    ----------
+    text : the document
+    where : what messages call it, such as the name of its file
 
     Raises
     ------
@@ -205,8 +211,17 @@ def read_report(text: str | bytes) -> Report:
         if "schema" in head:
             kind = _TYPES.get(str(head["schema"]))
             if kind is None:
-                raise FedskewError(f"the schema is {head['schema']!r}; {choices(str(head['schema']), _TYPES)}")
+                raise FedskewError(f"{where}: {_other(text, str(head['schema']))}")
             return report(msgspec.json.decode(text, type=kind))
         return report(Report(**msgspec.structs.asdict(msgspec.json.decode(text, type=_Written))))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FedskewError(f"no report can be read from this JSON: {error}; give what --json wrote") from error
+        raise FedskewError(
+            f"{where}: no report can be read from it ({error}); give a run folder, or what profile, recommend, "
+            "validate or advise wrote with --json"
+        ) from error
+
+
+def _other(text: str | bytes, schema: str) -> str:
+    """What a document is of which no report can be made."""
+    kind = kind_of(text)
+    return f"the schema is {schema!r}; {choices(schema, _TYPES)}" if kind is None else f"is {kind}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedskew.profiles.atomic import check_output
+from fedskew.advisor.arguments import check_outputs
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.sketching.adding import Wanted
 from fedskew.profiles.sketching.batches import STREAMED
@@ -31,12 +31,12 @@ def read_silos(source: list[Path] | None, options: Mapping[str, Any]) -> "Partit
     FedskewError
         Some files are sketches and some are not, or as ``read_table`` and ``read_sketches`` do.
     """
-    from fedskew.advisor.arguments import check_outputs, read_source
+    from fedskew.advisor.arguments import read_source
 
     found = sketches_in(source or [])
     if found is None:
         return read_source(source, options)
-    check_outputs(options)
+    check_outputs({**options, "source": sketch_files(source or [])})
     return found
 
 
@@ -49,20 +49,27 @@ def rows_of(silos: "Partition | tuple[Sketch, ...]") -> "Partition":
         They are sketches, which hold no row to train on.
     """
     if isinstance(silos, tuple):
-        raise FedskewError("sketches hold no rows to train on; give --no-validate, or the rows themselves")
+        raise FedskewError(
+            "sketches hold no rows to train on; give the rows themselves, or use `fedskew advise --no-validate`"
+        )
     return silos
 
 
 def sketches_in(source: Sequence[Path]) -> tuple[Sketch, ...] | None:
     """The sketches of all files, or None where none is a sketch file; a folder counts as the files in it."""
-    files = [file for path in source for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
-    sketched = [file for file in files if is_sketch(file)]
+    sketched = sketch_files(source)
     if not sketched:
         return None
     others = [path for path in source if path not in sketched and not path.is_dir()]
     if others:
         raise FedskewError(f"{others[0]}: is no sketch file, and {sketched[0]} is one; give sketches or rows, not both")
     return tuple(sketch for file in sketched for sketch in read_sketches(file))
+
+
+def sketch_files(source: Sequence[Path]) -> list[Path]:
+    """The sketch files among all files; a folder counts as the files in it."""
+    files = [file for path in source for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    return [file for file in files if is_sketch(file)]
 
 
 def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> str:
@@ -83,7 +90,7 @@ def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> 
     FedskewError
         The data cannot be read, or what is asked for does not go together.
     """
-    check_output(out)
+    check_outputs({**options, "source": _files(source)})
     if options["label"] is None:
         raise FedskewError("say which column is the label with --label")
     epsilon, plan = options["epsilon"], None if options["plan"] is None else read_plan(options["plan"])
@@ -112,7 +119,7 @@ def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> 
 
 def write_plan_of(source: list[Path], out: Path, classes: str | None) -> str:
     """Make a plan of sketches, or of a declared list of classes; returns what to tell."""
-    check_output(out)
+    check_outputs({"out": out, "source": sketch_files(source)})
     if classes is not None:
         names = tuple(sorted({name.strip() for name in classes.split(",") if name.strip()}))
         if source or len(names) < 2:
@@ -121,7 +128,8 @@ def write_plan_of(source: list[Path], out: Path, classes: str | None) -> str:
     else:
         found = sketches_in(source)
         if found is None:
-            raise FedskewError("give the sketch files of all silos (or --classes a,b,c)")
+            what = f"{source[0]}: is no sketch file; " if source else ""
+            raise FedskewError(f"{what}give the sketch files of all silos (or --classes a,b,c)")
         made = make_plan(found)
     write_plan(out, made)
     return f"plan of {len(made.class_names)} classes and {len(made.columns)} columns written to {out}"

@@ -22,7 +22,7 @@ from fedskew.profiles.index_formats import FOREIGN, Index, from_json, from_npz
 from fedskew.profiles.partitions import Finding, Partition, ordered_names
 from fedskew.profiles.readers.base import check_file, check_memory
 from fedskew.profiles.simulate import Plan, realise, resolve, rows_by_party, transformed
-from fedskew.profiles.sources import SCHEMA, hash_of, open_source
+from fedskew.profiles.sources import SCHEMA, hash_of, is_index, open_source
 from fedskew.profiles.strategies.base import Codes
 
 
@@ -119,7 +119,7 @@ def load_index(path: str | Path, *, source: Any = None, **reading: Any) -> Parti
     ----------
     path : the index file
     source : what to read instead of the recorded source; foreign index files record none
-    reading : options of ``read_table`` that replace the recorded ones, such as ``drop``
+    reading : options of ``read_table`` that replace the recorded ones; columns to ``drop`` are added to those recorded
 
     Raises
     ------
@@ -142,6 +142,24 @@ def load_index(path: str | Path, *, source: Any = None, **reading: Any) -> Parti
     codes = _codes(index, opened.rows, names, str(path))
     plan = _plan(index)
     return transformed(opened.partitioned(codes, names, simulated=plan.simulated), plan, index.seed)
+
+
+def recorded_source(path: Path) -> tuple[Path, ...]:
+    """The files that an index of ours names, so that nothing is written over them; none for any other file.
+
+    Examples
+    --------
+    >>> recorded_source(Path("no/such/file.json"))
+    ()
+    """
+    if path.suffix.lower() != ".json" or not is_index(path):
+        return ()
+    try:
+        index = read_index(path)
+    except FedskewError:
+        return ()  # told where it is read
+    test = index.reading.get("test")
+    return tuple(_beside(name, path) for name in (*index.source, *([test] if isinstance(test, str) else [])))
 
 
 def apply_index(index: Index, table: Partition, *, where: str = "the index") -> Partition:
@@ -247,7 +265,14 @@ def _options(index: Index, path: str | Path, reading: Mapping[str, Any]) -> dict
     test = options.get("test")
     if isinstance(test, str):
         options["test"] = str(_beside(test, path))
+    if "drop" in given:  # what was left out when the index was written stays out
+        recorded = options.get("drop") or ()
+        given["drop"] = tuple(dict.fromkeys([*_names(recorded), *_names(given["drop"])]))
     return options | given
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _beside(name: str, index: str | Path) -> Path:

@@ -13,6 +13,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.readers.base import check_memory
 from fedskew.profiles.simulate import rows_by_party
 from fedskew.profiles.sources import SCHEMA
+from fedskew.profiles.written import kind_of
 
 FOREIGN = "net_dataidx_map"
 """The strategy of an index file that is not ours: row numbers by party and nothing else."""
@@ -85,7 +86,7 @@ def from_json(file: Path, data: bytes) -> Index:
         parties[name] = [int(number) for number in numbers]
         place = match.end()
     if not parties or inner[place:].strip() != b"}":
-        raise FedskewError(f'{file}: is no index file; expected one of fedskew, or {{"party": [row, ...]}}')
+        raise _told(file, data, f'{file}: is no index file; expected one of fedskew, or {{"party": [row, ...]}}')
     return _foreign(parties)
 
 
@@ -93,7 +94,15 @@ def _decode(file: Path, data: bytes) -> Index:
     try:
         return msgspec.json.decode(data, type=Index)
     except (msgspec.DecodeError, RecursionError) as fault:
-        raise FedskewError(f"{file}: is no index file of fedskew ({fault!s:.150}); write it again") from None
+        text = f"{file}: is no index file of fedskew ({fault!s:.150}); write it again"
+        raise _told(file, data, text) from None
+
+
+def _told(file: Path, data: bytes, text: str) -> FedskewError:
+    """The error for a file that is no index: what it is where fedskew wrote it, else the given text."""
+    kind = kind_of(data)
+    known = kind is not None and not kind.startswith("an index")
+    return FedskewError(f"{file}: is {kind}; it holds no rows" if known else text)
 
 
 def _foreign(parties: dict[str, list[int]]) -> Index:

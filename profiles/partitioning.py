@@ -11,6 +11,7 @@ from fedskew.profiles.atomic import check_output
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.index_file import make_index, relative_to_index, write_index
 from fedskew.profiles.matrices import looks_like_images
+from fedskew.profiles.outputs import check_apart
 from fedskew.profiles.partitions import Partition, make_partition
 from fedskew.profiles.silos import are_file_names
 from fedskew.profiles.silos import write_silos as write_silo_files
@@ -80,6 +81,7 @@ def partition_source(
     plan = resolve(strategy, given)
     paths = _paths(source)
     index_path = _writable(Path(out), write_silos)
+    check_apart({"--out": index_path}, map(Path, paths))
     opened = open_source(paths[0] if len(paths) == 1 else paths, options)
     codes, names = assign_source(opened, plan, seed)
     result = transformed(opened.partitioned(codes, names, simulated=plan.simulated), plan, seed)

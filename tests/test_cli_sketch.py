@@ -137,10 +137,11 @@ def test_mistakes_are_told_in_one_line(folder, tmp_path):
         (("sketch", north, "--out", out), "say which column is the label"),
         (("sketch", north, north, "--label", "sick", "--out", out), "two files hold the party"),
         (("profile", out, north, "--label", "sick"), "give sketches or rows, not both"),
-        (("plan", north, "--out", tmp_path / "p.json"), "give the sketch files"),
+        (("plan", north, "--out", tmp_path / "p.json"), "north.csv: is no sketch file; give the sketch files"),
+        (("plan", "--out", tmp_path / "p.json"), "give the sketch files"),
         (("plan", "--classes", "one", "--out", tmp_path / "p.json"), "two classes and more"),
         (("profile", out, out), "two sketches are of the party"),
-        (("sketch", north, "--label", "sick", "--out", out, "--plan", out), "is not a plan"),
+        (("sketch", north, "--label", "sick", "--out", tmp_path / "n.json", "--plan", out), "is not a plan"),
     ):
         error = str(run(*words).exception)
         assert match in error

@@ -15,6 +15,7 @@ from fedskew.advisor.study.workers import KEPT
 from fedskew.engine.backends import check_backend
 from fedskew.profiles.atomic import check_output, write_atomically
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
+from fedskew.profiles.outputs import check_apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,7 @@ def study_command(source: str | None, order: Order) -> int:
     check_backend(order.backend, order.address)
     if order.json not in (None, "-"):
         check_output(Path(str(order.json)))
+        check_apart({"--json": Path(str(order.json))}, [Path(source)])
     study = read_study(source, order.data, order.scale)
     if order.only:
         study = only(study, order.only)

@@ -100,9 +100,22 @@ def _columns(path: Path, there: list[str], wanted: Wanted, plan: Plan | None) ->
         if name not in there:
             raise FedskewError(f"{path}: has no column {name!r}; {choices(name, there)}")
     if plan is not None:
-        return [column.name for column in plan.columns if column.name in there]
+        return _planned(path, there, wanted, plan)
     taken = {wanted.label, wanted.party, *wanted.drop}
     return [name for name in there if name in (wanted.features or there) and name not in taken]
+
+
+def _planned(path: Path, there: list[str], wanted: Wanted, plan: Plan) -> list[str]:
+    """The columns of a plan that a silo has; all silos must use the same, so none can be left out here."""
+    kept = [column.name for column in plan.columns if column.name in there]
+    for name in kept:
+        option = "--drop" if name in wanted.drop else "--features"
+        if name in wanted.drop or (wanted.features is not None and name not in wanted.features):
+            raise FedskewError(
+                f"{path}: the plan asks for column {name!r}, and {option} leaves it out; change {option}, or ask for a "
+                f"plan made of sketches without {name!r}"
+            )
+    return kept
 
 
 def _silent(text: str) -> None:

@@ -1,0 +1,61 @@
+"""What a JSON file is that fedskew wrote, so that a message can say which commands take it."""
+
+import msgspec
+
+_ANSWER = frozenset({"profile", "recommendation", "validation"})
+_KINDS = {
+    "sketch": "a sketch file; fedskew profile, recommend and plan take it",
+    "plan": "a plan for sketches; fedskew sketch takes it with --plan",
+    "index": "an index file; fedskew profile, recommend, validate and advise take it",
+    "profile": "a profile; fedskew recommend and report take it, and validate with --like",
+    "recommendation": "a recommendation; fedskew report and export take it",
+    "validation": "a validation; fedskew report and export take it",
+    "study": "the results of a study; fedskew study --out takes their folder",
+    "answer": "an answer of fedskew advise; fedskew report and export take it",
+}
+
+
+class _Head(msgspec.Struct):
+    """The one key that is looked at; what stands beside it is skipped, not kept."""
+
+    schema: str = ""
+
+
+def kind_of(data: str | bytes) -> str | None:
+    """What a JSON file of fedskew is and which commands take it; None for any other file.
+
+    Parameters
+    ----------
+    data : the whole file
+
+    Examples
+    --------
+    >>> kind_of('{"class_names": [], "schema": "fedskew-plan/1"}')
+    'a plan for sketches; fedskew sketch takes it with --plan'
+    >>> kind_of(b"age,outcome") is None
+    True
+    """
+    name = _name_of(data)
+    return _KINDS.get(name) if name else None
+
+
+def is_answer(data: str | bytes) -> bool:
+    """Whether a file of fedskew holds what was found, and neither sketches nor anything else to compute from.
+
+    Examples
+    --------
+    >>> is_answer('{"schema": "fedskew-profile/1"}'), is_answer('{"schema": "fedskew-sketch/1"}')
+    (True, False)
+    """
+    return _name_of(data) not in (None, "sketch")
+
+
+def _name_of(data: str | bytes) -> str | None:
+    try:
+        schema = msgspec.json.decode(data, type=_Head).schema
+        family, _, name = schema.partition("/")[0].partition("-")
+        if family == "fedskew":
+            return name
+        return "answer" if set(msgspec.json.decode(data, type=dict[str, msgspec.Raw])) == _ANSWER else None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None

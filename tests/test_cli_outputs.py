@@ -1,0 +1,127 @@
+"""No command writes over what it reads, and a file that is given to the wrong command is named for what it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedskew.cli import _explain, app
+
+
+def run(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs a command that must be refused as the user's error; gives its one line."""
+
+    def refused(*words: object) -> str:
+        with pytest.raises(Exception) as error:
+            app([str(word) for word in words], standalone_mode=False)
+        assert _explain(error.value) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        (line,) = shown.err.splitlines()
+        return str(line).removeprefix("fedskew: ")
+
+    return refused
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Two silos, their table, and one file of each kind that fedskew writes of them."""
+    place: Path = tmp_path_factory.mktemp("made")
+    (place / "silos").mkdir()
+    rows = [f"{i % 7},{i % 5},{'yn'[i % 3 == 0]}" for i in range(60)]
+    for name, part in (("north", rows[:30]), ("south", rows[30:])):
+        (place / "silos" / f"{name}.csv").write_text("\n".join(["age,dose,sick", *part]) + "\n")
+    table = [f"{row},{'ab'[i % 2]}" for i, row in enumerate(rows)]
+    (place / "table.csv").write_text("\n".join(["age,dose,sick,site", *table]) + "\n")
+    run("sketch", place / "silos", "--label", "sick", "--out", place / "sketch.json")
+    run("plan", place / "sketch.json", "--out", place / "plan.json")
+    run("profile", place / "silos", "--label", "sick", "--json", place / "profile.json", "--quiet")
+    run("recommend", place / "profile.json", "--json", place / "advice.json", "--quiet")
+    run("partition", place / "table.csv", "--label", "sick", "--drop", "site", "--out", place / "index.json")
+    return place
+
+
+OVERWRITES = {
+    "sketch": ("sketch", "silos/north.csv", "--label", "sick", "--out", "silos/north.csv"),
+    "sketch of a folder": ("sketch", "silos", "--label", "sick", "--out", "silos/north.csv"),
+    "sketch and its plan": ("sketch", "silos", "--label", "sick", "--plan", "plan.json", "--out", "plan.json"),
+    "profile": ("profile", "silos", "--label", "sick", "--json", "silos/north.csv"),
+    "profile of sketches": ("profile", "sketch.json", "--html", "sketch.json"),
+    "profile and its test": ("profile", "silos", "--label", "sick", "--test", "table.csv", "--html", "table.csv"),
+    "data of an index": ("profile", "index.json", "--json", "table.csv"),
+    "recommend": ("recommend", "profile.json", "--json", "profile.json"),
+    "advise": ("advise", "silos", "--label", "sick", "--no-validate", "--json", "silos/south.csv"),
+    "look-alike": ("validate", "--like", "profile.json", "--on", "table.csv", "--label", "sick", "--json", "table.csv"),
+    "partition": ("partition", "index.json", "--out", "index.json"),
+    "summary": ("partition", "table.csv", "--label", "sick", "--out", "i.json", "--json", "table.csv"),
+    "plan": ("plan", "sketch.json", "--out", "sketch.json"),
+    "report": ("report", "advice.json", "--html", "advice.json"),
+}
+
+
+@pytest.mark.parametrize("words", OVERWRITES.values(), ids=OVERWRITES.keys())
+def test_an_output_never_takes_the_place_of_an_input(words, made, refused, monkeypatch):
+    monkeypatch.chdir(made)
+    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
+    assert "would be overwritten" in refused(*words)
+    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
+
+
+def test_json_and_page_cannot_be_one_file(made, refused, tmp_path):
+    words = ("profile", made / "silos", "--label", "sick", "--json", tmp_path / "x", "--html", tmp_path / "x")
+    assert refused(*words).startswith("--html and --json are both")
+
+
+WRONG = {
+    "report of a sketch": (("report", "sketch.json"), "sketch.json: is a sketch file; fedskew profile"),
+    "report of a plan": (("report", "plan.json"), "plan.json: is a plan for sketches; fedskew sketch takes it"),
+    "report of a table": (("report", "table.csv"), "table.csv: no report can be read"),
+    "recommend of a plan": (("recommend", "plan.json"), "plan.json: is a plan for sketches"),
+    "profile of a profile": (("profile", "profile.json"), "profile.json: is a profile; fedskew recommend"),
+    "plan of a table": (("plan", "silos/north.csv", "--out", "q.json"), "silos/north.csv: is no sketch file"),
+    "validate of sketches": (("validate", "sketch.json"), "sketches hold no rows to train on; give the rows"),
+    "validate of many": (("validate", "sketch.json", "sketch.json"), "sketches hold no rows to train on"),
+    "partition of a sketch": (("partition", "sketch.json", "--out", "q.json"), "sketch.json: is a sketch file"),
+    "profile of advice": (("profile", "advice.json"), "advice.json: is a recommendation"),
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), WRONG.values(), ids=WRONG.keys())
+def test_a_file_of_the_wrong_kind_is_named_with_the_command_that_takes_it(words, hint, made, refused, monkeypatch):
+    monkeypatch.chdir(made)
+    assert refused(*words).startswith(hint)
+
+
+@pytest.mark.parametrize("option", [("--drop", "age"), ("--features", "dose")])
+def test_a_column_that_the_plan_asks_for_cannot_be_left_out(option, made, refused, tmp_path):
+    words = ("--label", "sick", "--plan", made / "plan.json", "--out", tmp_path / "s.json", *option)
+    line = refused("sketch", made / "silos" / "north.csv", *words)
+    assert f"the plan asks for column 'age', and {option[0]} leaves it out" in line
+    assert not (tmp_path / "s.json").exists()
+
+
+@pytest.mark.parametrize(("command", "takes"), [("profile", True), ("validate", False), ("partition", False)])
+def test_help_offers_sketches_where_they_are_taken(command, takes):
+    assert ("sketch" in run(command, "--help")) == takes
+
+
+def test_a_profile_takes_no_options_about_data(made, refused):
+    assert "leave out --drop" in refused("recommend", made / "profile.json", "--drop", "age")
+
+
+def test_the_list_of_strategies_is_no_json(refused):
+    assert "leave out --json" in refused("partition", "--list", "--json", "-")
+
+
+def test_a_drop_is_added_to_the_one_an_index_records(made, tmp_path):
+    run("profile", made / "index.json", "--drop", "age", "--json", tmp_path / "p.json", "--quiet")
+    measured = json.loads((tmp_path / "p.json").read_text())["feature"]["by_feature"]
+    assert [feature["name"] for feature in measured] == ["dose"]

@@ -21,12 +21,13 @@ def own_rows(results: Iterable["Result"]) -> tuple[OwnRow, ...]:
         if result.validation.settings["metric"] != "accuracy":
             continue
         profile = result.profile
-        severities = {getattr(profile, kind).severity for kind in ("label", "quantity", "feature", "concept")}
+        kinds = {name.partition("_")[0] for name in profile.prevailing.components}  # label_count is a kind of "label"
+        severities = {getattr(profile, kind).severity for kind in kinds}
         measured = {
             "setting": result.setting.key,
             "kind": profile.prevailing.kind,
             "components": "+".join(profile.prevailing.components),
-            "severity": next(grade for grade in ("strong", "mild", "none") if grade in severities),
+            "severity": next((grade for grade in ("strong", "mild") if grade in severities), "none"),
             "classes_each": profile.label.classes_per_party.k,
             "strong_concept": int(profile.concept.severity == "strong"),
         }

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -27,7 +28,7 @@ from fedskew.advisor.own_fit import Fit, choices
 from fedskew.advisor.own_results import compact, own_rows
 from fedskew.advisor.price import COSTS
 from fedskew.advisor.study.reading import read_study
-from fedskew.advisor.study.run import read_result, result_path, run_setting
+from fedskew.advisor.study.run import Result, read_result, result_path, run_setting
 from fedskew.profiles.errors import FedskewError
 
 MADE: dict[str, Any] = {
@@ -310,3 +311,17 @@ def test_a_study_is_taken_as_it_is(tmp_path: Path) -> None:
     assert parse_own(format_own(rows, "x"), "x") == rows
     evidence = rows[1].evidence("balanced")
     assert (evidence.mean, evidence.majority) == (rows[1].balanced, rows[1].majority_balanced)
+    assert {row.severity for row in own_rows([_graded(result, label="mild", quantity="strong")])} == {"mild"}
+    assert {row.severity for row in own_rows([_graded(result, label="strong", quantity="none")])} == {"strong"}
+
+
+def _graded(result: Result, *, label: str, quantity: str) -> Result:
+    """A result with label skew alone as a component, and quantity graded whatever it is."""
+    found = result.profile
+    graded = msgspec.structs.replace(
+        found,
+        label=msgspec.structs.replace(found.label, severity=label),
+        quantity=msgspec.structs.replace(found.quantity, severity=quantity),
+        prevailing=msgspec.structs.replace(found.prevailing, components=("label_dirichlet",)),
+    )
+    return msgspec.structs.replace(result, profile=graded)

@@ -127,7 +127,7 @@ def label_index(counts: Counts, chance: Chance | None = None) -> LabelIndex:
     Returns
     -------
     LabelIndex : null with reason ``too_few_rows`` where min(H) - E0 is under 5 % of min(H) and no two parties hold
-        ten rows of one class; ``one_party`` where fewer than two parties have rows; 0 where there is one class
+        ten rows of one class, or where one row less halves it; ``one_party`` where fewer than two parties have rows; 0 where there is one class
 
     References
     ----------
@@ -155,7 +155,10 @@ def label_index(counts: Counts, chance: Chance | None = None) -> LabelIndex:
     if room <= 1e-9 * parts.most or (room < LEAST_ROOM * parts.most and not shared):
         return LabelIndex(None, None, None, "too_few_rows")
     skew = (parts.information(parts.cells) - expected) / room
-    margin = NORMAL_95 * _jackknife_error(table, parts, expected)
+    error = _jackknife_error(table, parts, expected)
+    if error is None:
+        return LabelIndex(None, None, None, "too_few_rows")
+    margin = NORMAL_95 * error
     return LabelIndex(float(skew), p_value, (float(skew - margin), float(skew + margin)), None)
 
 
@@ -222,8 +225,11 @@ def cell_sum(table: Counts) -> Callable[[Counts], Floats]:
     return statistic
 
 
-def _jackknife_error(table: Counts, parts: _Sums, expected: float) -> float:
-    """Standard error of the index: each row deleted once, all rows of a cell at a time; parties are strata."""
+def _jackknife_error(table: Counts, parts: _Sums, expected: float) -> float | None:
+    """Standard error of the index: each row deleted once, all rows of a cell at a time; parties are strata.
+
+    None where a single row decides over half of what the index is a share of.
+    """
     by_party, by_class = table.sum(axis=1), table.sum(axis=0)
     lost_class = xlogx(by_class - 1) - xlogx(by_class)
     lost_party = xlogx(by_party - 1) - xlogx(by_party)
@@ -239,6 +245,8 @@ def _jackknife_error(table: Counts, parts: _Sums, expected: float) -> float:
         step = steps[n] if looked_up else xlogx(n) - xlogx(np.maximum(n - 1, 0))
         information = (parts.cells - step - kept_party - kept_class) / left + log_left
         room = log_left - np.maximum(kept_party, kept_class) / left - chance
+        if (room[n > 0] < (parts.most - expected) / 2).any():
+            return None
         index = (information - chance) / np.maximum(room, 1e-12)
         rows = by_party[at : at + block]
         mean = (n * index).sum(axis=1) / rows

@@ -109,7 +109,7 @@ def test_a_changed_cell_or_torch_version_is_refused(tmp_path, monkeypatch):
 def test_a_forced_resume_is_named_in_the_result_and_never_takes_other_rows(tmp_path):
     options = {**OPTIONS, "rounds": 1, "references": False, "jobs": 1, "run": tmp_path}
     validate(table(), ["fedavg", "scaffold"], **options)
-    with pytest.raises(FedskewError, match="other rows.*cannot be forced"):
+    with pytest.raises(FedskewError, match=r"other rows.*cannot be forced"):
         validate(table(shift=0.001), ["fedavg", "scaffold"], force_resume=True, **options)
     found = validate(table(), ["fedavg", "scaffold"], force_resume=True, **{**options, "rounds": 2})
     assert "rounds was 1, is 2" in str(found.settings["forced_resumes"])

@@ -218,3 +218,10 @@ def test_ten_thousand_parties_and_a_thousand_classes_are_measured() -> None:
     found = _skew(table)
     assert found.skew == pytest.approx(0.0, abs=0.001)
     assert found.severity == "none"
+
+
+@pytest.mark.parametrize("table", [[[1, 1], [1, 0]], [[2, 1], [1, 0]], [[10, 0], [0, 1]]])
+def test_an_index_that_hangs_on_a_single_row_is_none(table: list[list[int]]) -> None:
+    """Without that row one class is left: the interval was a hundred thousand million wide."""
+    found = label_index(np.array(table))
+    assert (found.skew, found.interval, found.reason) == (None, None, "too_few_rows")

@@ -22,7 +22,6 @@ app = typer.Typer(
 )
 
 KEPT = "what was finished is kept: run the same command again to go on"
-DEMO_ALGORITHMS = ["fedavg", "fedprox", "scaffold", "fednova"]
 Sources = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -50,8 +49,8 @@ Stateless = Annotated[bool, typer.Option("--stateless-clients", help="Parties ca
 Bandwidth = Annotated[float | None, typer.Option(help="Bytes a party may move in a round.")]
 BatchNorm = Annotated[bool, typer.Option("--has-batchnorm", help="The model has BatchNorm layers.")]
 Goal = Annotated[str, typer.Option(help="global or personal: one model for all, or one a party.")]
-Preset = Annotated[str, typer.Option(help="quick, standard or paper.")]
-Algorithms = Annotated[str, typer.Option(help="Candidates: a,b,c or all.")]
+Preset = Annotated[str | None, typer.Option(help="quick, standard or paper; default: quick.")]
+Algorithms = Annotated[str | None, typer.Option(help="Candidates: a,b,c or all; default: all.")]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds.")]
 Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.")]
 LocalEpochs = Annotated[int | None, typer.Option(help="Local epochs a round.")]
@@ -170,8 +169,8 @@ def validate(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     on_bad_row: OnBadRow = "error",
-    preset: Preset = "quick",
-    algorithms: Algorithms = "all",
+    preset: Preset = None,
+    algorithms: Algorithms = None,
     recommended: Recommended = None,
     rounds: Rounds = None,
     seeds: Seeds = None,
@@ -242,8 +241,8 @@ def advise(
     bandwidth: Bandwidth = None,
     has_batchnorm: BatchNorm = False,
     goal: Goal = "global",
-    preset: Preset = "quick",
-    algorithms: Algorithms = "all",
+    preset: Preset = None,
+    algorithms: Algorithms = None,
     rounds: Rounds = None,
     seeds: Seeds = None,
     local_epochs: LocalEpochs = None,
@@ -276,11 +275,6 @@ def advise(
 
     options = locals()
     training = training_options(options)
-    if demo and algorithms == "all":  # the paper's four, and fewer rounds: a first look should take a minute
-        training["algorithms"] = DEMO_ALGORITHMS
-        training.setdefault("rounds", 20)
-    if demo and source:
-        raise _wrong("give either SOURCE or --demo, not both")
     check_outputs(options)
     silos = demo_partition() if demo else read_silos(source, options)
     partition = silos if no_validate else rows_of(silos)
@@ -547,6 +541,9 @@ def _explain(error: Exception) -> int:
         return _complain(f"interrupted; {KEPT}", 130)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
+    if type(error).__name__ == "NoArgsIsHelpError":  # of click, or of typer's own copy of it
+        sys.stderr.write(f"{error.ctx.get_help()}\n")  # type: ignore[attr-defined]
+        return 2
     if hasattr(error, "format_message"):  # click's usage errors; typer 0.29 brings its own copy of click
         return _complain(" ".join(error.format_message().split()) + " (see --help)", 2)
     handle, path = tempfile.mkstemp(prefix="fedskew-crash-", suffix=".txt", text=True)

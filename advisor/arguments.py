@@ -18,6 +18,7 @@ def pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+DEMO_ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fednova")
 READING = ("label", "party", "test", "task", "modality", "delimiter", "encoding", "on_bad_row")
 
 
@@ -186,18 +187,33 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     )
     training = {name: options[name] for name in names if options[name] is not None}
     wanted = options["algorithms"]
-    training["algorithms"] = None if wanted == "all" else _split(wanted)
+    training["algorithms"] = None if wanted in (None, "all") else _split(wanted)
+    if options.get("demo"):
+        training |= _demo_options(options)
     training["references"] = not options["no_references"]
     training["tuning"] = not options["no_tuning"]
     training["run"] = options["run"] or "auto"
     training["force_resume"] = options["force_resume"]
     training["hyper"] = hyper_options(options["set_"] or [])
-    for name in ("seeds", "max_rows", "jobs"):
+    for name in ("rounds", "seeds", "local_epochs", "batch_size", "max_rows", "jobs"):
         if training.get(name) is not None and training[name] < 1:
             raise FedskewError(f"--{name.replace('_', '-')} is {training[name]}; it must be 1 or more")
     training["backend"], training["address"] = options.get("backend") or "local", options.get("address")
     check_backend(training["backend"], training["address"])
     return training
+
+
+def _demo_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the demo trains unless it is told otherwise: the paper's four, and few rounds, to take about a minute."""
+    if options["source"]:
+        raise FedskewError("give either SOURCE or --demo, not both")
+    refuse_reading(options, "--demo brings its own data")
+    found: dict[str, Any] = {}
+    if options["algorithms"] is None:
+        found["algorithms"] = list(DEMO_ALGORITHMS)
+        if options["preset"] is None and options["rounds"] is None:
+            found["rounds"] = 20
+    return found
 
 
 def hyper_options(texts: list[str]) -> dict[str, dict[str, float | str]]:

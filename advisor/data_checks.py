@@ -93,7 +93,7 @@ def one_class(case: Case) -> Check | None:
         return None
     alone, parties = case.situation.one_class_parties, len(case.sizes)
     severity: Severity = "none" if not alone else "strong" if 2 * alone >= parties else "mild"
-    text = f"{alone} of {parties} parties hold a single class"
+    text = f"{alone} of {parties} parties {'holds' if alone == 1 else 'hold'} a single class"
     if alone:
         text += ": expect near-chance accuracy where they are many, and no learning at all there from WSM."
     else:
@@ -110,7 +110,7 @@ def little_data(case: Case) -> Check | None:
     batch = case.situation.batch_size
     small = sum(1 for size in sizes if size < batch)
     severity: Severity = "strong" if median(sizes) < batch else "mild" if small else "none"
-    text = f"{small} of {len(sizes)} parties hold less than one batch of {batch} rows"
+    text = f"{small} of {len(sizes)} parties {'holds' if small == 1 else 'hold'} less than one batch of {batch} rows"
     text += ": differences between algorithms drown in noise." if severity == "strong" else "."
     return Check(code="little_data", severity=severity, text=text, evidence=f"median party: {median(sizes):g} rows")
 

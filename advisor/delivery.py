@@ -20,6 +20,7 @@ from fedskew.advisor.terminal_training import progress_view
 from fedskew.engine import Estimate, Progress, Validation
 from fedskew.profiles import FedskewError
 from fedskew.profiles.atomic import write_atomically
+from fedskew.profiles.counting import many
 from fedskew.profiles.errors import EnvironmentFaultError
 from fedskew.profiles.partitioning import Summary
 
@@ -57,7 +58,8 @@ def watching(target: str | None, *, quiet: bool) -> Iterator[Watchers]:
         return
 
     def announce(what: Estimate) -> None:
-        minutes = f"{what.seconds / 60:.0f} minutes" if what.seconds >= 90 else f"{max(1, what.seconds):.0f} seconds"
+        short = what.seconds < 90
+        minutes = many(max(1, round(what.seconds)), "second") if short else many(round(what.seconds / 60), "minute")
         out.print(f"Training {what.lane_steps:,} local steps: about {minutes}, {what.bytes / 1e9:.1f} GB", style="dim")
 
     if not out.is_terminal:

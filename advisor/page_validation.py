@@ -3,7 +3,7 @@
 import statistics
 
 from fedskew.advisor.page import Cell, Column, Picture, Section, Table
-from fedskew.advisor.wording import candidate_note, how_trained
+from fedskew.advisor.wording import candidate_note, how_trained, run_length
 from fedskew.engine import party_plots, plots
 from fedskew.engine.reading import algorithm_title, ranked
 from fedskew.engine.records import Candidate, Comparison, Validation
@@ -19,9 +19,7 @@ VERDICTS = {
 
 def verdict_fact(found: Validation) -> tuple[str, str, str]:
     """Term, value and remark of the verdict."""
-    used = found.settings
-    runs = f"{used.get('seeds')} paired seeds, {used.get('rounds')} rounds of {used.get('local_epochs')} local epochs"
-    return ("Validation", VERDICTS.get(found.verdict.kind, found.verdict.kind), runs)
+    return ("Validation", VERDICTS.get(found.verdict.kind, found.verdict.kind), run_length(found))
 
 
 def validation_sections(found: Validation) -> tuple[Section, ...]:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from fedskew.advisor.recommendation import KIND_TITLES, Recommendation
 from fedskew.advisor.tree import LEAVES, QUESTIONS, ROOT, Step
 from fedskew.engine.reading import algorithm_title
+from fedskew.profiles.counting import signed
 from fedskew.profiles.drawing import (
     ACCENT,
     FAINT,
@@ -178,6 +179,8 @@ def _draw_opinion(where: Where, advice: Recommendation) -> None:
         axes.plot([gain.mean], [row], "D", color=colour, markersize=5.5, markeredgecolor=PAPER)
         write(axes, low, row, name, shift=(-6, 0), ha="right", color=colour, weight="bold" if chosen else "normal")
         text = (
-            f"{gain.mean:+.1f} ({gain.lower:+.1f} to {gain.upper:+.1f})" if gain.lower < gain.upper else "the baseline"
+            f"{signed(gain.mean)} ({signed(gain.lower)} to {signed(gain.upper)})"
+            if gain.lower < gain.upper
+            else "the baseline"
         )
         write(axes, high, row, text, shift=(6, 0), color=colour, fontsize=7.5)

@@ -194,6 +194,13 @@ IMAGE_MODELS = MappingProxyType(
 )
 
 
+KNOWN_MODELS = (
+    *("linear", "mlp", "mlp_niid", "wide_mlp", "cnn", "vgg9"),
+    *("resnet18", "resnet18_bn", "resnet20", "resnet20_bn", "resnet50", "resnet50_bn"),
+)
+"""Names as the engine spells them; its own list needs torch."""
+
+
 def _plain(model: str) -> str:
     """``simple-cnn``, ``VGG-9`` and ``resnet18-gn`` are spellings of the same models."""
     return model.lower().replace("-", "").replace("_", "").removeprefix("simple").removesuffix("gn").removesuffix("bn")
@@ -236,9 +243,8 @@ def parameter_count(
     if name in TABLE_MODELS:
         return dense(features, *TABLE_MODELS[name], classes)
     if name not in IMAGE_MODELS:
-        known = [*TABLE_MODELS, *IMAGE_MODELS]
         raise FedskewError(
-            f"unknown model {model!r}: {choices(name, known)}, a number of parameters, or module:factory"
+            f"unknown model {model!r}: {choices(model, KNOWN_MODELS)}, a number of parameters, or module:factory"
         )
     if image_shape is None:
         raise FedskewError(f"model {model!r} needs images, but these rows are a table; try 'mlp' or 'linear'")

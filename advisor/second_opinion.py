@@ -36,6 +36,7 @@ from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situati
 from fedskew.advisor.own_evidence import SOURCE, Constants, fitted
 from fedskew.advisor.price import TITLES, base_name, cost, traffic
 from fedskew.advisor.situation import Situation
+from fedskew.profiles.counting import many, signed
 
 CAP = 20.0
 """Points, of a published difference; one collapse must not outweigh everything else."""
@@ -276,9 +277,9 @@ def _verdict(best: Opinion) -> str:
 
 def _text(verdict: str, best: Opinion, recommended: str, *, agrees: bool, known: bool) -> str:
     gain, name, mine = best.expected_gain, TITLES[best.algorithm], TITLES[base_name(recommended)]
-    points = f"{gain.mean:+.1f} points ({gain.lower:+.1f} to {gain.upper:+.1f}) against FedAvg"
-    basis = f"from {best.settings} settings on {best.datasets} data sets like yours"
-    basis += f", {best.own} of them short runs of our own" if best.own else ""
+    points = f"{signed(gain.mean)} points ({signed(gain.lower)} to {signed(gain.upper)}) against FedAvg"
+    basis = f"from {many(best.settings, 'setting')} on {many(best.datasets, 'data set')} like yours"
+    basis += f", {best.own} of them {'a short run' if best.own == 1 else 'short runs'} of our own" if best.own else ""
     nothing = f"has nothing on {mine}"
     where = (
         "it agrees with the recommendation" if agrees else f"it would not choose {mine}" if known else f"it {nothing}"

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedskew.advisor.arguments import check_outputs
+from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.matrices import refuse_image_table
 from fedskew.profiles.sketching.adding import Wanted
 from fedskew.profiles.sketching.batches import STREAMED
 from fedskew.profiles.sketching.file import is_sketch, read_sketches, write_sketches
@@ -100,6 +102,7 @@ def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> 
     started, rows = time.monotonic(), _Rows(quiet=options["quiet"])
     kernel = None if epsilon is not None else plan  # noise goes on counts only
     found = [s for path in _files(source) for s in _sketched(path, options, kernel, key, rows)]
+    held = sum(sketch.rows for sketch in found)  # those without a label or a party are in no sketch
     times = Counter(sketch.party for sketch in found)
     twice = [name for name, count in times.items() if count > 1]
     if twice:
@@ -112,7 +115,7 @@ def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> 
     rows.clear()
     seconds = max(time.monotonic() - started, 1e-6)
     return (
-        f"sketches of {len(found)} parties, {rows.done:,} rows ({rows.done / seconds:,.0f} rows/s), "
+        f"sketches of {many(len(found), 'party', 'parties')}, {many(held, 'row')} ({rows.done / seconds:,.0f} rows/s), "
         f"written to {out} ({out.stat().st_size:,} bytes)"
     )
 
@@ -132,7 +135,10 @@ def write_plan_of(source: list[Path], out: Path, classes: str | None) -> str:
             raise FedskewError(f"{what}give the sketch files of all silos (or --classes a,b,c)")
         made = make_plan(found)
     write_plan(out, made)
-    return f"plan of {len(made.class_names)} classes and {len(made.columns)} columns written to {out}"
+    return (
+        f"plan of {many(len(made.class_names), 'class', 'classes')} and {many(len(made.columns), 'column')} "
+        f"written to {out}"
+    )
 
 
 def _check_spending(out: Path, options: Mapping[str, Any], plan: Plan | None) -> None:
@@ -179,6 +185,8 @@ def _files(source: list[Path]) -> list[Path]:
 def _sketched(
     path: Path, options: Mapping[str, Any], plan: Plan | None, key: bytes | None, rows: "_Rows"
 ) -> tuple[Sketch, ...]:
+    if options["modality"] == "image" and path.suffix.lower() in STREAMED:
+        refuse_image_table(path)
     streams = path.suffix.lower() in STREAMED and options["task"] != "regression"
     if not streams:
         return _sketched_whole(path, options, plan, key, rows)

@@ -25,6 +25,7 @@ from fedskew.advisor.wording import (
 from fedskew.engine import Validation
 from fedskew.engine.reading import algorithm_title
 from fedskew.profiles import Profile
+from fedskew.profiles.counting import many, signed
 from fedskew.profiles.partitioning import Summary
 
 Shown = Profile | Recommendation | Validation | Advice | Summary
@@ -131,8 +132,9 @@ def _evidence(advice: Recommendation) -> list[str]:
     known = [one for one in advice.second_opinion.candidates if one.settings and one.algorithm != "fedavg"]
     for one in known[:3]:
         gain = one.expected_gain
-        span = f"{gain.mean:+.1f} points against FedAvg ({gain.lower:+.1f} to {gain.upper:+.1f})"
-        lines.append(f"{algorithm_title(one.algorithm)} {span}, {one.settings} settings on {one.datasets} data sets.")
+        span = f"{signed(gain.mean)} points against FedAvg ({signed(gain.lower)} to {signed(gain.upper)})"
+        basis = f"{many(one.settings, 'setting')} on {many(one.datasets, 'data set')}"
+        lines.append(f"{algorithm_title(one.algorithm)} {span}, {basis}.")
     return lines
 
 

@@ -11,6 +11,7 @@ from fedskew.advisor.wording import candidate_note, how_trained
 from fedskew.engine import Progress, Validation
 from fedskew.engine.reading import algorithm_title, ranked, readable_bytes
 from fedskew.engine.records import Candidate, Comparison, Score
+from fedskew.profiles.counting import signed
 
 WIDE = 110  # columns of a terminal from which the leaderboard shows more
 NARROW = 68  # below which it shows less
@@ -70,8 +71,8 @@ def board_view(found: Validation, width: int = 80) -> RenderableType:
 def _against(one: Candidate, gap: Comparison | None, recommended: str) -> str:
     if gap is not None:
         low, high = gap.lower, gap.upper
-        span = "no interval" if low is None or high is None else f"{100 * low:+.1f} to {100 * high:+.1f}"
-        return f"{100 * gap.difference:+.1f} ({span})"
+        span = "no interval" if low is None or high is None else f"{signed(100 * low)} to {signed(100 * high)}"
+        return f"{signed(100 * gap.difference)} ({span})"
     return "recommended" if one.algorithm == recommended else "-"
 
 

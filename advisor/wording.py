@@ -4,6 +4,7 @@ from fedskew.advisor.price import Price, base_name
 from fedskew.advisor.recommendation import KIND_TITLES, Recommendation
 from fedskew.engine.reading import algorithm_title, readable_bytes
 from fedskew.engine.records import Candidate, Validation
+from fedskew.profiles.counting import many, signed
 from fedskew.profiles.naming import shorten
 from fedskew.profiles.records import Estimate, Profile
 
@@ -16,6 +17,8 @@ KINDS = {
     "concept": "concept shift: the same features mean different labels",
     "mixed": "mixed skew",
 }
+NOT_SEEN = {"too_few_rows", "needs_plan", "needs_rows"}
+"""Reasons for which skew may be there all the same."""
 OPINIONS = {
     "no_evidence": "no evidence",
     "no_measurable_difference": "no difference",
@@ -36,9 +39,14 @@ def about(profile: Profile) -> str:
 def prevailing_sentence(profile: Profile) -> str:
     """The skew that prevails, and how sure that is."""
     kind = profile.prevailing
+    skews = [profile.label.skew, profile.feature.skew, profile.quantity.skew, profile.concept.skew]
+    if all(skew is None for skew in skews):
+        return "Skew cannot be measured here."
     told = [KIND_TITLES.get(name, name) for name in kind.components]
     parts = f": {', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else ""
-    return f"{KINDS.get(kind.kind, kind.kind).capitalize()}{parts} ({percent_sure(kind.confidence)} sure)."
+    unseen = kind.kind == "none" and {profile.label.reason, profile.feature.reason} & NOT_SEEN
+    what = "no skew in what can be measured" if unseen else KINDS.get(kind.kind, kind.kind)
+    return f"{what.capitalize()}{parts} ({percent_sure(kind.confidence)} sure)."
 
 
 def percent_sure(confidence: float) -> str:
@@ -112,21 +120,29 @@ def sureness(advice: Recommendation) -> tuple[str, str]:
         gain = mine.expected_gain
         source = "Published results and our own short runs" if mine.own else "Published results"
         told = (
-            f"{source}: {algorithm_title(mine.algorithm)} {gain.mean:+.1f} points against FedAvg "
-            f"({gain.lower:+.1f} to {gain.upper:+.1f}), {mine.settings} settings on {mine.datasets} data sets."
+            f"{source}: {algorithm_title(mine.algorithm)} {signed(gain.mean)} points against FedAvg "
+            f"({signed(gain.lower)} to {signed(gain.upper)}), {many(mine.settings, 'setting')} on "
+            f"{many(mine.datasets, 'data set')}."
         )
     return word, f"{told} The skew itself is read with {percent_sure(advice.profile.prevailing.confidence)} confidence."
+
+
+def run_length(found: Validation) -> str:
+    """Paired seeds, rounds and local epochs of a validation; ``None`` for what an older record does not say."""
+    counts = (("seeds", "paired seed"), ("rounds", "round"), ("local_epochs", "local epoch"))
+    told = [(found.settings.get(name), noun) for name, noun in counts]
+    seeds, rounds, epochs = (many(n, noun) if isinstance(n, int) else f"{n} {noun}s" for n, noun in told)
+    return f"{seeds}, {rounds} of {epochs}"
 
 
 def how_trained(found: Validation) -> str:
     """What was run, in a sentence; what an older record does not say is left out."""
     used = found.settings
-    parts = [f"{len(found.candidates)} candidates", f"{used.get('seeds')} paired seeds"]
-    parts.append(f"{used.get('rounds')} rounds of {used.get('local_epochs')} local epochs")
+    parts = [many(len(found.candidates), "candidate"), run_length(found)]
     parts += [f"model {used['model']}"] if used.get("model") else []
     rows, tested = used.get("train_rows"), used.get("test_rows")
     if isinstance(rows, int) and isinstance(tested, int):
-        parts.append(f"{rows:,} rows to train and {tested:,} to test")
+        parts.append(f"{many(rows, 'row')} to train and {tested:,} to test")
     return ", ".join(parts) + "."
 
 

@@ -93,6 +93,9 @@ def validate(
     (['fedavg', 'fedprox'], 'fedavg')
     """
     check_backend(backend, address)
+    for name, count in (("seeds", seeds), ("max_rows", max_rows)):
+        if count is not None and count < 1:
+            raise FedskewError(f"{name} is {count}; it must be 1 or more")
     budget = find_preset(preset).fitting(model or default_model(partition.features.shape[1:]))
     chosen = _candidates(algorithms, recommended)
     if partition.parties < 2:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedskew.profiles.errors import FedskewError, choices
-from fedskew.profiles.matrices import dense_if_full, shape_features, stack_rows
+from fedskew.profiles.matrices import dense_if_full, refuse_image_table, shape_features, stack_rows
 from fedskew.profiles.partitions import Finding
 from fedskew.profiles.readers import READERS
 from fedskew.profiles.readers.base import Arrays, Loaded, Options, Reader, Table, check_file
@@ -158,6 +158,8 @@ def _gather_tables(
     import polars as pl
 
     where = _where([table for _, table in tables])
+    if options.modality == "image":
+        refuse_image_table(where)
     every = list(dict.fromkeys(name for _, table in tables for name in table.frame.columns))
     label = _column(where, every, "label", options.label)
     wanted = options.party if options.party_required or options.party in every else None

@@ -1,7 +1,7 @@
 """Features that come as arrays: images or a matrix, and the columns of a matrix that name the party."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,20 @@ def dense_if_full(matrix: Any, where: str) -> Any:
         return matrix
     check_memory(Path(where), 8 * rows * width)
     return matrix.toarray()
+
+
+def refuse_image_table(where: object) -> NoReturn:
+    """Refuse to take columns with names for pixels.
+
+    Raises
+    ------
+    FedskewError
+        Always; it says which sources hold images.
+    """
+    raise FedskewError(
+        f"{where}: --modality is 'image', but this is a table of columns; images are read from folders of images, npz "
+        "arrays, MNIST, CIFAR, SVHN and LEAF. Leave out --modality"
+    )
 
 
 def shape_features(features: Any, modality: Literal["tabular", "image"] | None, where: str) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fedskew.advisor.arguments import training_options
 from fedskew.cli import _explain, app
 
 
@@ -119,6 +120,65 @@ def test_a_profile_takes_no_options_about_data(made, refused):
 
 def test_the_list_of_strategies_is_no_json(refused):
     assert "leave out --json" in refused("partition", "--list", "--json", "-")
+
+
+def test_a_table_of_columns_holds_no_images(made, refused, tmp_path):
+    for words in (("profile", made / "silos"), ("sketch", made / "silos", "--out", tmp_path / "s.json")):
+        line = refused(*words, "--label", "sick", "--modality", "image")
+        assert "--modality is 'image', but this is a table" in line
+
+
+@pytest.mark.parametrize("option", ["--rounds", "--local-epochs", "--batch-size", "--max-rows", "--seeds", "--jobs"])
+def test_a_count_of_zero_is_refused_by_name(option, made, refused):
+    line = refused("validate", made / "silos", "--label", "sick", option, "0")
+    assert line == f"{option} is 0; it must be 1 or more"
+
+
+@pytest.mark.parametrize("option", [("--label", "foo"), ("--party", "bar"), ("--drop", "x"), ("--test", "t.csv")])
+def test_the_demo_brings_its_own_data(option, refused):
+    assert refused("advise", "--demo", *option) == f"--demo brings its own data; leave out {option[0]}"
+
+
+NONE = dict.fromkeys(("rounds", "seeds", "local_epochs", "batch_size", "lr", "participation", "model", "max_rows"))
+NONE |= dict.fromkeys(("jobs", "seed", "preset", "algorithms", "run", "set_", "source", "label"))
+NONE |= {"no_references": False, "no_tuning": False, "force_resume": False, "demo": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "algorithms", "rounds"),
+    [
+        ({}, 4, 20),
+        ({"algorithms": "all"}, None, None),
+        ({"preset": "standard"}, 4, None),
+        ({"rounds": 3}, 4, 3),
+        ({"algorithms": "fedavg"}, 1, None),
+    ],
+)
+def test_what_the_demo_is_told_wins_over_what_it_would_do(given, algorithms, rounds):
+    found = training_options({**NONE, **given})
+    assert (found["algorithms"] and len(found["algorithms"]), found.get("rounds")) == (algorithms, rounds)
+
+
+def test_rows_without_a_party_are_not_counted_as_sketched(tmp_path):
+    rows = [f"{i % 7},{'yn'[i % 2]},{'' if i % 5 == 0 else 'ab'[i % 3 == 0]}" for i in range(50)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,sick,site", *rows]) + "\n")
+    words = ("--label", "sick", "--party", "site", "--out", tmp_path / "s.json")
+    assert "sketches of 2 parties, 40 rows (" in run("sketch", tmp_path / "t.csv", *words)
+
+
+def test_one_party_is_no_parties(made, tmp_path):
+    told = run("sketch", made / "silos" / "north.csv", "--label", "sick", "--out", tmp_path / "s.json")
+    assert told.startswith("sketches of 1 party, 30 rows (")
+
+
+@pytest.mark.parametrize("words", [(), ("export",)])
+def test_a_command_without_arguments_shows_its_help(words, capsys):
+    with pytest.raises(Exception) as error:
+        app([*words], standalone_mode=False)
+    assert _explain(error.value) == 2
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0].startswith("Usage: ")
+    assert "Commands:" in shown
 
 
 def test_a_drop_is_added_to_the_one_an_index_records(made, tmp_path):

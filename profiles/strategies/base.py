@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Partition
 from fedskew.profiles.strategies.sharing import cut
@@ -208,8 +209,8 @@ allowed are num_partitions up to 1500 or min_partition_size up to 6
     if parties * floor > rows:
         or_floor = "" if fixed else f" or min_partition_size up to {rows // parties}"
         raise FedskewError(
-            f"{parties} parties of at least {floor} rows need {parties * floor} rows, but there are {rows}; "
-            f"allowed are num_partitions up to {rows // floor}{or_floor}"
+            f"{parties} parties of at least {many(floor, 'row')} need {many(parties * floor, 'row')}, but there are "
+            f"{rows}; allowed are num_partitions up to {rows // floor}{or_floor}"
         )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fedskew.advisor.price import (
     COSTS,
+    KNOWN_MODELS,
     TITLES,
     cost,
     counted_compute,
@@ -70,6 +71,14 @@ def test_parameter_count_agrees_with_the_engine() -> None:
 @pytest.mark.parametrize("spelling", ["simple-cnn", "CNN", "VGG-9", "resnet18-gn", "ResNet-50"])
 def test_other_spellings_are_understood(spelling: str) -> None:
     assert parameter_count(spelling, 3072, 10, (3, 32, 32))
+
+
+def test_the_models_that_are_offered_are_those_of_the_engine() -> None:
+    from fedskew.engine.models import MODELS
+
+    assert set(KNOWN_MODELS) == set(MODELS)
+    with pytest.raises(FedskewError, match="'mlp_niid', 'wide_mlp'"):
+        parameter_count("foo", 3, 2)
 
 
 def test_number_of_parameters_is_taken_as_given() -> None:

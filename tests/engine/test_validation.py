@@ -188,3 +188,9 @@ def test_a_single_seed_bounds_nothing_and_its_answer_reads_back():
     assert (found.verdict.kind, found.verdict.lower) == ("cannot_tell", None)
     assert "one seed, no interval" in found.verdict.text
     assert Validation.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(("name", "count"), [("seeds", 0), ("seeds", -1), ("max_rows", 0), ("max_rows", -5)])
+def test_a_count_below_one_is_refused_by_name(name, count):
+    with pytest.raises(FedskewError, match=f"{name} is {count}; it must be 1 or more"):
+        validate(blobs(), ["fedavg"], **{**FAST, name: count})

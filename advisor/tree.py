@@ -159,7 +159,7 @@ LEAVES: dict[str, Leaf] = {
         (),
         (),
         "The paper's tree starts from a skew; without one FedAvg is our own leaf, because it is the cheapest.",
-        "nine IID rows: mean regret FedAvg 0.43, FedProx 0.54, FedNova 0.57, SCAFFOLD 1.94 points",
+        "nine published results: mean regret FedAvg 0.43, FedProx 0.54, FedNova 0.57, SCAFFOLD 1.94 points",
         OURS,
     ),
     "concept": Leaf(
@@ -176,8 +176,8 @@ LEAVES: dict[str, Leaf] = {
         ("fedavg",),
         ("fedprox", "fedavg"),
         "With one class a party expect near chance from all four algorithms; FedProx loses least.",
-        "seven #C=1 rows: mean regret FedProx 0.87, FedAvg 7.13, FedNova 9.64, SCAFFOLD 18.67 points; "
-        "the rows of rcv1 and SVHN are constant predictors and say nothing",
+        "seven published results: mean regret FedProx 0.87, FedAvg 7.13, FedNova 9.64, SCAFFOLD 18.67 points; "
+        "those of rcv1 and SVHN are constant predictors and say nothing",
         REMARK,
     ),
     "label_count": Leaf(
@@ -185,7 +185,7 @@ LEAVES: dict[str, Leaf] = {
         ("fedprox",),
         ("fedprox", "fedavg"),
         "The paper names FedProx and FedAvg alike; FedAvg comes first here because it needs no tuning.",
-        "eight #C=2 and #C=3 rows: mean regret FedAvg 0.35, FedProx 0.65, FedNova 3.44, SCAFFOLD 8.29 points",
+        "eight published results: mean regret FedAvg 0.35, FedProx 0.65, FedNova 3.44, SCAFFOLD 8.29 points",
         f"{PAPER} (both names); {OURS} (the order)",
     ),
     "label_dirichlet_image": Leaf(
@@ -193,15 +193,15 @@ LEAVES: dict[str, Leaf] = {
         ("fedavg", "fedprox"),
         ("scaffold",),
         "SCAFFOLD leads by about a point, for twice the traffic and a state at each party.",
-        "four rows: mean regret SCAFFOLD 0.02, FedProx 0.65, FedAvg 0.70, FedNova 0.87 points",
+        "four published results: mean regret SCAFFOLD 0.02, FedProx 0.65, FedAvg 0.70, FedNova 0.87 points",
         PAPER,
     ),
     "label_dirichlet_tabular": Leaf(
         "fedprox",
         ("fedavg",),
         ("fedprox",),
-        "Three rows with standard deviations of up to 27 points stand behind this leaf: no statistical content.",
-        "three rows: mean regret FedProx 2.10, SCAFFOLD 6.50, FedAvg 8.07, FedNova 17.2 points",
+        "Three published results with standard deviations of up to 27 points stand behind this leaf: no proof.",
+        "three published results: mean regret FedProx 2.10, SCAFFOLD 6.50, FedAvg 8.07, FedNova 17.2 points",
         PAPER,
     ),
     "feature": Leaf(
@@ -209,7 +209,7 @@ LEAVES: dict[str, Leaf] = {
         ("fedavg", "fedprox"),
         ("scaffold",),
         "The gain over FedAvg is 0.2 points on average and 1.2 at most, for twice the traffic.",
-        "six rows: mean regret SCAFFOLD 0.02, FedProx 0.20, FedAvg 0.23, FedNova 0.35 points",
+        "six published results: mean regret SCAFFOLD 0.02, FedProx 0.20, FedAvg 0.23, FedNova 0.35 points",
         PAPER,
     ),
     "quantity": Leaf(
@@ -217,7 +217,7 @@ LEAVES: dict[str, Leaf] = {
         ("fedprox",),
         ("fedprox", "fedavg"),
         "The paper names FedProx and FedAvg alike; FedAvg comes first here because it needs no tuning.",
-        "seven rows: mean regret FedAvg 0.44, FedProx 0.61, SCAFFOLD 23.41, FedNova 33.76 points",
+        "seven published results: mean regret FedAvg 0.44, FedProx 0.61, SCAFFOLD 23.41, FedNova 33.76 points",
         f"{PAPER} (both names); {OURS} (the order)",
     ),
     "mixed_label_feature": Leaf(
@@ -225,7 +225,7 @@ LEAVES: dict[str, Leaf] = {
         ("fedavg", "fedprox"),
         ("scaffold",),
         "Both skews alone lead to SCAFFOLD, and so does the paper's one mixture of them.",
-        "one row (CIFAR-10): SCAFFOLD 67.8, FedAvg 66.1, FedNova 65.9, FedProx 64.8",
+        "one published result (CIFAR-10): SCAFFOLD 67.8, FedAvg 66.1, FedNova 65.9, FedProx 64.8",
         MIXED,
     ),
     "mixed_quantity_feature": Leaf(
@@ -233,15 +233,15 @@ LEAVES: dict[str, Leaf] = {
         ("fedprox",),
         ("fedprox", "fedavg"),
         "Quantity skew decides: SCAFFOLD's gain under feature skew does not survive it.",
-        "one row (CIFAR-10): FedProx 69.2, FedAvg 69.1, SCAFFOLD 62.2, FedNova 10.0",
+        "one published result (CIFAR-10): FedProx 69.2, FedAvg 69.1, SCAFFOLD 62.2, FedNova 10.0",
         MIXED,
     ),
     "mixed_quantity_label_image": Leaf(
         "fedavg",
         ("fedprox",),
         (),
-        "No row has this mixture. Quantity skew decides here, because SCAFFOLD is unstable where steps differ much.",
-        "seven quantity rows: mean regret FedAvg 0.44, FedProx 0.61, SCAFFOLD 23.41 points; none for the mixture",
+        "No published result has this mixture. Quantity skew decides: SCAFFOLD is unstable where steps differ much.",
+        "seven published results on quantity: mean regret FedAvg 0.44, FedProx 0.61, SCAFFOLD 23.41 points",
         OURS,
     ),
 }

@@ -44,10 +44,11 @@ def look_alike(profile: Profile, proxy: Partition, seed: int = 42) -> Partition:
     [[1, 2], [3, 0]]
     """
     wanted = np.asarray(profile.counts, dtype=np.int64)
+    wanted = wanted[:, wanted.sum(axis=0) > 0]  # a class without rows, or with test rows alone, needs no player
     rows = proxy.counts.sum(axis=0)
-    if (rows > 0).sum() < (wanted.sum(axis=0) > 0).sum():
+    if (rows > 0).sum() < wanted.shape[1]:
         raise FedskewError(
-            f"the proxy has {(rows > 0).sum()} classes with rows, the profile {(wanted.sum(axis=0) > 0).sum()}; "
+            f"the proxy has {(rows > 0).sum()} classes with rows, the profile {wanted.shape[1]}; "
             f"take a proxy with as many classes or more"
         )
     chosen = np.argsort(-rows, kind="stable")[: wanted.shape[1]]
@@ -71,9 +72,7 @@ def look_alike(profile: Profile, proxy: Partition, seed: int = 42) -> Partition:
 
 def _scaled(wanted: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
     """Scale a table of counts down until every class has rows enough; a cell with rows keeps at least one."""
-    total = wanted.sum(axis=0)
-    used = total > 0
-    scale = min(1.0, float((rows[used] / total[used]).min()))
+    scale = min(1.0, float((rows / wanted.sum(axis=0)).min()))
     target = np.where(wanted > 0, np.maximum(1, np.floor(wanted * scale)), 0).astype(np.int64)
     if (target.sum(axis=0) > rows).any():
         raise FedskewError("the proxy has too few rows for one row of each class at each party; take a larger proxy")

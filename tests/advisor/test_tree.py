@@ -65,6 +65,12 @@ def test_each_node_says_who_asks_or_answers() -> None:
     assert LEAVES["none"].origin == "fedskew"
 
 
+def test_no_reason_calls_a_published_result_a_row() -> None:
+    words = " ".join(f"{leaf.remark} {leaf.evidence}" for leaf in LEAVES.values())
+    assert "Three published results" in words
+    assert " rows" not in words.replace("like rows", "")  # a person reads it beside the number of their own rows
+
+
 def test_graph_has_a_line_for_every_answer() -> None:
     assert len(graph().splitlines()) == sum(len(question.ways) for question in QUESTIONS.values())
 

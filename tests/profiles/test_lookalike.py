@@ -50,6 +50,13 @@ def test_every_row_is_used_at_most_once():
     assert set(rows) <= {row.tobytes() for row in proxy.features}
 
 
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "a", "b")])
+def test_a_class_without_rows_needs_no_class_of_the_proxy(names):
+    labels = [names.index(name) for name in "aabbbb"]
+    silos = make_partition(np.zeros((6, 1)), labels, list("xxxyyy"), class_names=names)
+    assert look_alike(profile(silos), table(40, 2, 0)).counts.tolist() == [[1, 2], [3, 0]]
+
+
 def test_a_proxy_with_too_few_classes_is_refused():
     silos = simulate(table(600, 3, 0), "iid", num_partitions=4)
     with pytest.raises(FedskewError, match="as many classes"):

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import fedskew
-from fedskew.advisor import recommend
+from fedskew.advisor import Advice, recommend
 from fedskew.advisor.formats import guarded, latex_escaped
 from fedskew.advisor.reporting import Report, read_report, report
 from fedskew.advisor.terminal import show
@@ -94,10 +94,11 @@ def test_a_validation_in_which_all_diverged_is_shown():
     parties = dict.fromkeys(found.party_names)
     line = Reference(accuracy=lost.accuracy, balanced_accuracy=lost.balanced_accuracy, by_party=parties)
     lines = msgspec.structs.replace(made.references, centralised=line, local_only=line)
-    record = report(recommend(found), msgspec.structs.replace(made, candidates=everyone, references=lines))
-    assert "diverged at round 2" in record.to_html()
+    lost_all = msgspec.structs.replace(made, candidates=everyone, references=lines)
+    advice = recommend(found)
+    assert "diverged at round 2" in report(advice, lost_all).to_html()
     stream = io.StringIO()
-    show(Console(file=stream, width=120), record)
+    show(Console(file=stream, width=120), Advice(profile=found, recommendation=advice, validation=lost_all))
     assert stream.getvalue().count("diverged at round 2") == len(everyone)
 
 

@@ -100,6 +100,8 @@ def validate(
     chosen = _candidates(algorithms, recommended)
     if partition.parties < 2:
         raise FedskewError(f"only one party, {partition.party_names[0]!r}; federated training needs at least two")
+    if not all(partition.features.shape[1:]):
+        raise FedskewError("no column can serve as a feature, so there is nothing to train on; see `fedskew profile`")
     data = prepare(partition, max_rows if max_rows is not None else budget.max_rows, seed)
     own = {name: values for name, values in (hyper or {}).items() if name != TRAINING}
     general = {**settings, **(hyper or {}).get(TRAINING, {})}

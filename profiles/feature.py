@@ -25,7 +25,8 @@ def unidentified(partition: Partition) -> str | None:
     >>> unidentified(make_partition(np.eye(2), ["x", "x"], ["a", "b"]))
     'too_few_rows'
     """
-    return unidentified_counts(partition.counts)
+    without = partition.features.ndim == 2 and not partition.features.shape[1]
+    return "no_features" if without else unidentified_counts(partition.counts)
 
 
 def unidentified_counts(counts: NDArray[np.int64]) -> str | None:
@@ -46,8 +47,9 @@ def feature_skew(partition: Partition, *, columns: bool = True) -> FeatureSkew:
     parties of any size (see :func:`~fedskew.profiles.between.class_terms`), its interval keeps parties fixed.
     ``by_party`` is the squared kernel distance of a party's rows from the others of their class on the same scale, also
     less chance; the index is their mean weighted by rows. At most about 200,000 rows of a party enter, chosen by a hash
-    of the row. The index is null (``reason``) where no class is shared by two parties (``no_shared_class``) or cells
-    hold under two rows on average (``too_few_rows``), but never when two parties share a class in ten rows each.
+    of the row. The index is null (``reason``) where there is no feature (``no_features``), no class is shared by two
+    parties (``no_shared_class``) or cells hold under two rows on average (``too_few_rows``), but never when two parties
+    share a class in ten rows each.
 
     Parameters
     ----------

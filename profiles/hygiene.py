@@ -20,8 +20,8 @@ def hygiene(partition: Partition) -> tuple[Finding, ...]:
     """Collect what reading noticed and what the checks of this module find.
 
     Codes: ``duplicate_rows``, ``test_leakage``, ``classes_only_in_test``, ``classes_not_in_test``, ``unused_classes``,
-    ``constant_columns``, ``unscaled_columns``, ``missingness_skew``, ``test_mix``, ``one_class_parties``,
-    ``tiny_parties``. A code that reading already gave is not given twice.
+    ``constant_columns``, ``unscaled_columns``, ``missingness_skew``, ``test_mix``, ``one_class``,
+    ``one_class_parties``, ``tiny_parties``. A code that reading already gave is not given twice.
 
     Examples
     --------
@@ -234,9 +234,12 @@ def _thin_parties(partition: Partition) -> Iterator[Finding]:
 
 
 def thin_parties(counts: NDArray[np.int64], party_names: tuple[str, ...]) -> Iterator[Finding]:
-    """Parties of one class, and parties of fewer than two rows."""
+    """A single class in all, parties of one class, and parties of fewer than two rows."""
     sizes, classes, parties = counts.sum(axis=1), (counts > 0).sum(axis=1), len(counts)
-    if counts.shape[1] >= 2:
+    if (counts.sum(axis=0) > 0).sum() == 1:
+        text = "all rows have the same label: there is nothing to learn, and no label skew to measure"
+        yield Finding(code="one_class", severity="strong", text=text, count=int(sizes.sum()))
+    elif counts.shape[1] >= 2:
         single = [party_names[p] for p in np.flatnonzero((classes == 1) & (sizes >= 2))]
         if single:
             text = f"{len(single)} of {parties} silos hold one class only: {_listed(single)}"

@@ -127,7 +127,8 @@ def label_index(counts: Counts, chance: Chance | None = None) -> LabelIndex:
     Returns
     -------
     LabelIndex : null with reason ``too_few_rows`` where min(H) - E0 is under 5 % of min(H) and no two parties hold
-        ten rows of one class, or where one row less halves it; ``one_party`` where fewer than two parties have rows; 0 where there is one class
+        ten rows of one class, or where one row less halves it; ``one_party`` where fewer than two parties have rows; 0
+        where there is one class
 
     References
     ----------

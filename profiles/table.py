@@ -126,7 +126,7 @@ def to_partition(
     matrix: Any
     columns: tuple[Column, ...] = ()
     if data.table is not None:
-        whole = len(rows.places) == data.table.height
+        whole = not data.table.width or len(rows.places) == data.table.height  # without columns its height is 0
         matrix, columns, noticed = encode_training(data.table if whole else data.table[rows.places], groups, asked)
         findings += noticed.findings()
     else:

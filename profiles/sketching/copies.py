@@ -40,7 +40,7 @@ class _Silo:
         return float((counts * (counts - 1)).sum()) / 2
 
 
-def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows] | None, int]:
+def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bool]:
     """Find the pairs of silos that share more equal rows than their own repetitions explain.
 
     Hashes under the lesser of two silos' limits are the same random part of the rows of both; what holds of all rows
@@ -49,8 +49,8 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows] | None, 
 
     Returns
     -------
-    (pairs of silos beyond the bound, None where there are too many to look at, all rows with a known hash that also
-    stand in another silo)
+    (pairs of silos beyond the bound, all rows with a known hash that also stand in another silo, whether each two silos
+    were compared: not where too many share some)
     """
     silos = [
         _Silo(place, one.rows, *known(one.minima, one.rows))
@@ -58,7 +58,7 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows] | None, 
         if one.minima is not None and one.rows
     ]
     if len(silos) < 2:
-        return [], 0
+        return [], 0, True
     holder = np.repeat(np.arange(len(silos)), [len(silo.hashes) for silo in silos])
     hashes, group, holders = np.unique(
         np.concatenate([silo.hashes for silo in silos]), return_inverse=True, return_counts=True
@@ -67,9 +67,9 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows] | None, 
     rows = np.concatenate([silo.counts for silo in silos])[twice].astype(np.float64)
     equal = int(rows.sum())
     if not equal:
-        return [], 0
+        return [], 0, True
     if float((holders.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
-        return None, equal
+        return [], equal, False
     from scipy.sparse import csr_array, triu
 
     table = csr_array((rows, (group[twice], holder[twice])), shape=(len(hashes), len(silos)))
@@ -80,7 +80,7 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows] | None, 
         _pair(silos[i], silos[j], float(hits), least, len(sketches))
         for i, j, hits in zip(*pairs.coords, pairs.data, strict=True)
     )
-    return [one for one in found if one is not None], equal
+    return [one for one in found if one is not None], equal, True
 
 
 def _pair(one: _Silo, other: _Silo, hits: float, least: float, parties: int) -> SharedRows | None:
@@ -106,8 +106,8 @@ def _pair(one: _Silo, other: _Silo, hits: float, least: float, parties: int) -> 
 
 def copies_found(sketches: tuple[Sketch, ...]) -> Iterator[Finding]:
     """The finding ``duplicate_rows``, as of rows at hand; nothing where the sketches hold no row hashes."""
-    pairs, equal = shared_rows(sketches)
-    if pairs is None:
+    pairs, equal, compared = shared_rows(sketches)
+    if not compared:
         text = f"{equal} rows also stand in another silo; so many silos share some that each two could not be compared"
         yield Finding(code="duplicate_rows", severity="mild", text=text, count=equal)
     elif pairs:

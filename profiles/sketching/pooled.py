@@ -83,12 +83,17 @@ def profile_sketches(sketches: Sequence[Sketch]) -> Profile:
 
 def _feature(together: Pool) -> FeatureSkew:
     by_feature = tuple(_by_feature(together))
-    reason = unidentified_counts(together.counts)
+    reason = "no_features" if _without(together) else unidentified_counts(together.counts)
     share = None
     if reason is None:
         reason = _lacking(together)
         share = _joint(together) if reason is None else None
     return feature_skew_of(share, reason, by_feature, together.party_names)
+
+
+def _without(together: Pool) -> bool:
+    """Whether tables have no column that can serve as a feature; sketches with noise hold labels alone."""
+    return not together.columns and all(one.modality == "tabular" and one.noise is None for one in together.sketches)
 
 
 def _lacking(together: Pool) -> str | None:
@@ -153,7 +158,7 @@ def _hygiene(together: Pool, feature: FeatureSkew) -> Iterator[Finding]:
             missing=tuple(together.missing(column) for column in together.columns),
         )
         yield from column_findings(together.columns, facts, sizes, together.party_names)
-    elif all(sketch.modality == "tabular" and sketch.noise is None for sketch in together.sketches):
+    elif _without(together):
         text = "no column can serve as a feature: labels and sizes can be profiled, but no model can be trained"
         yield Finding(code="no_features", severity="strong", text=text)
     yield from thin_parties(together.counts, together.party_names)

@@ -174,6 +174,12 @@ def test_wrong_arguments_are_named(change, words):
         validate(blobs(), algorithms, **options)
 
 
+def test_rows_without_a_feature_are_refused():
+    bare = make_partition(np.empty((40, 0)), np.arange(40) % 2, np.arange(40) // 20)
+    with pytest.raises(FedskewError, match="nothing to train on"):
+        validate(bare, ["fedavg"], jobs=1)
+
+
 def test_one_party_is_refused():
     with pytest.raises(FedskewError, match="only one party"):
         validate(blobs(parties=1), ["fedavg"], jobs=1)

@@ -123,3 +123,9 @@ def test_findings_of_the_reader_come_first_and_are_not_repeated() -> None:
 
 def test_one_row_of_missing_values_is_fine() -> None:
     assert "tiny_parties" in codes(make_partition(np.array([[np.nan]]), [0], [0]))
+
+
+def test_a_single_class_is_told_and_its_parties_are_not_each_named_for_it() -> None:
+    found = codes(make_partition(noise(60), np.zeros(60, int), np.arange(60) // 20))
+    assert found["one_class"].severity == "strong"
+    assert "one_class_parties" not in found

@@ -52,7 +52,7 @@ def test_rows_that_small_silos_share_are_counted_exactly_as_with_rows_at_hand():
 def test_rows_that_large_silos_share_are_estimated_with_an_interval():
     covered, about = 0, []
     for seed in range(20):
-        ((one,), _) = shared_rows(keyed(silos(8_000, 800, seed)))
+        ((one,), *_) = shared_rows(keyed(silos(8_000, 800, seed)))
         covered += one.low <= 800 <= one.high
         about.append(one.rows)
         assert one.low < one.rows < one.high
@@ -82,7 +82,7 @@ def test_silos_of_unequal_size_are_compared_by_what_both_know():
     large, small = rng.standard_normal((30_000, 2)), rng.standard_normal((2_000, 2))
     small[:1_000] = large[:1_000]
     party = np.repeat([0, 1], [30_000, 2_000])
-    ((one,), _) = shared_rows(keyed(make_partition(np.concatenate([large, small]), np.zeros(32_000, int), party)))
+    ((one,), *_) = shared_rows(keyed(make_partition(np.concatenate([large, small]), np.zeros(32_000, int), party)))
     assert one.low <= 1_000 <= one.high
 
 

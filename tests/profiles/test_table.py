@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedskew.profiles import EnvironmentFaultError, FedskewError, read_table
+from fedskew.profiles import EnvironmentFaultError, FedskewError, profile, read_table
 
 ROWS = "x,c,label,site\n" + "".join(f"{i % 7},{'abc'[i % 3]},{'yn'[i % 2]},{'AB'[i % 5 > 2]}\n" for i in range(40))
 NAMES: dict[str, Any] = {"label": "label", "party": "site"}
@@ -309,3 +309,12 @@ def test_importing_the_profiles_loads_neither_polars_nor_pandas() -> None:
     code = "import sys, fedskew.profiles; print({'polars', 'pandas', 'torch', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("drop", [(), ("age",)])
+def test_a_table_of_names_alone_is_profiled_and_says_that_it_cannot_be_trained_on(drop: tuple[str, ...]) -> None:
+    rows = {"y": np.array(list("ab" * 20)), "site": np.repeat(["u", "v"], 20)} | {one: np.arange(40.0) for one in drop}
+    found = profile(read_table(rows, label="y", party="site", drop=drop))
+    assert "no_features" in {finding.code for finding in found.hygiene}
+    assert (found.features, found.feature.reason, found.concept.reason) == (0, "no_features", "no_features")
+    assert found.label.skew is not None

@@ -12,6 +12,7 @@ from fedskew.profiles.size_model import implied_by_label
 
 DRAWS = 9_999
 SIZE_DRAWS = 2_000_000  # sizes drawn in all; large numbers of parties get fewer vectors
+BLOCK_SIZES = 1_000_000  # of them at a time
 LEAST_ROOM = 0.05
 NORMAL_95 = 1.959964
 
@@ -92,18 +93,25 @@ def gini(sizes: Counts) -> Floats:
     return np.asarray((ordered * rank).sum(axis=-1) / (parties * np.maximum(ordered.sum(axis=-1), 1)))
 
 
+def _ginis(rng: np.random.Generator, rows: int, shares: Floats, draws: int) -> Floats:
+    """Gini index of sizes drawn with these shares, (draws,): a few draws at a time, which changes none of them."""
+    block = max(1, BLOCK_SIZES // len(shares))
+    many = (min(block, draws - at) for at in range(0, draws, block))
+    return np.concatenate([gini(rng.multinomial(rows, shares, size=some)) for some in many])
+
+
 def _index(sizes: Counts) -> tuple[float | None, float | None, tuple[float, float] | None, str | None]:
     rows, parties = int(sizes.sum()), len(sizes)
     if parties < 2:
         return None, None, None, "one_party"
     draws = int(np.clip(SIZE_DRAWS // parties, 99, DRAWS))
     rng = generator("equal sizes")
-    chance = gini(rng.multinomial(rows, np.full(parties, 1.0 / parties), size=draws))
+    chance = _ginis(rng, rows, np.full(parties, 1.0 / parties), draws)
     observed, expected, most = float(gini(sizes)), float(chance.mean()), (parties - 1) / parties
     if most - expected < LEAST_ROOM * most:
         return None, None, None, "too_few_rows"
     above = int((chance >= observed - 1e-12).sum())
-    around = gini(generator("sizes around").multinomial(rows, sizes / rows, size=99))
+    around = _ginis(generator("sizes around"), rows, sizes / rows, 99)
     margin = NORMAL_95 * float(around.std(ddof=1)) / (most - expected)
     skew = (observed - expected) / (most - expected)
     return skew, (1 + above) / (1 + draws), (skew - margin, skew + margin), None

@@ -56,7 +56,7 @@ def partitions(
     """
     st = _strategies()
     for name, (least, most) in (("parties", parties), ("classes", classes), ("features", features)):
-        if not min(1, least) <= least <= most or (name != "features" and least < 1):
+        if not (0 if name == "features" else 1) <= least <= most:
             raise FedskewError(f"{name} is {least} to {most}; give the least and the most, such as (1, 4)")
 
     def draw_one(draw: "DrawFn") -> Partition:

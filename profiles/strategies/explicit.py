@@ -1,5 +1,6 @@
 """Partitions the user spells out: lists of classes, a matrix of counts, or parties the table already names."""
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.partitions import ordered_names
 from fedskew.profiles.strategies.base import Codes, Parameter, Rows, Strategy, Values
 from fedskew.profiles.strategies.holders import split_evenly
-from fedskew.profiles.strategies.sharing import cut, deal, even
+from fedskew.profiles.strategies.sharing import deal, even
 
 
 def _named(values: Values, key: str) -> dict[str, Any]:
@@ -64,7 +65,8 @@ def _count_matrix(rows: Rows, values: Values, rng: np.random.Generator) -> Codes
     for k in wrong:
         if counts[:, k].sum() == 0:
             raise FedskewError(f"count_matrix gives class {rows.class_names[k]!r} to no party; it has {sizes[k]} rows")
-        counts[:, k] = cut(int(sizes[k]), counts[:, k] / counts[:, k].sum())
+        ends = [end * int(sizes[k]) // int(counts[:, k].sum()) for end in accumulate(counts[:, k].tolist())]
+        counts[:, k] = np.diff(ends, prepend=0)  # in whole numbers: equal counts give equal parts
     return deal(rows.labels, counts, rng)
 
 

@@ -121,3 +121,10 @@ def test_order_of_parties_does_not_matter() -> None:
     assert first.skew == second.skew
     assert first.interval == second.interval
     assert first.beta == second.beta
+
+
+def test_sizes_drawn_a_few_at_a_time_are_those_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.array([[30, 20], [5, 5], [20, 20], [10, 10]])
+    whole = _quantity(table)
+    monkeypatch.setattr("fedskew.profiles.quantity.BLOCK_SIZES", 28)
+    assert _quantity(table) == whole

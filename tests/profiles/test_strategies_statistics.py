@@ -348,6 +348,8 @@ def test_a_count_matrix_is_met_exactly_or_in_proportion() -> None:
     ]
     shares = simulate(table, "count_matrix", matrix=[[1, 1], [1, 3]], proportional=True)
     assert shares.counts.tolist() == [[5, 5], [5, 15]]
+    ten = simulate((np.zeros((10, 1)), np.zeros(10, int)), "count_matrix", matrix=[[1]] * 10, proportional=True)
+    assert ten.sizes.tolist() == [1] * 10  # 0.1 added up ten times is less than 1
     with pytest.raises(FedskewError, match="gives class '0' 2 rows, but the table has 10"):
         simulate(table, "count_matrix", matrix=[[1, 1], [1, 3]])
     for bad in ([[1]], [[1, -1]], [[1.5, 1]], [3, 4]):

@@ -9,7 +9,7 @@ from fedskew.advisor.situation import Situation
 if TYPE_CHECKING:
     from fedskew.profiles.partitions import Severity
 
-VOIDING = ("test_leakage", "classes_only_in_test", "label_set_mismatch", "names_the_party", "no_features")
+VOIDING = ("test_leakage", "classes_only_in_test", "label_set_mismatch", "names_the_party", "no_features", "one_class")
 """Hygiene codes that, when strong, make any advice void."""
 
 

@@ -4,14 +4,12 @@ Feature: rows of ten correlated Gaussian columns whose mean depends on the class
 features (IID, or with label or quantity skew). Concept: no shift, label, quantity and covariate shift (FCUBE; sin(x)
 with parties shifted in x, which a linear model misfits). A right test fires in 1 % of draws at the 1 % level.
 
-Measured 2026-11-30, two shared x86 cores, one thread, seeds from 50,000 on: 2 x 2 x 20 1.55 %, 2 x 2 x 200 1.40 % and
-10 x 2 x 20 0.90 % of 2,000 draws at 1 %; 10 x 10 x 20 0.88 % of 800, very unequal sizes 1.2 % of 500 and 1.1 %
-of 800; label and quantity skew 1.3 % and 1.7 % of 300; mean index within 0.005 of 0. Concept: no alarm in 800 draws;
-FCUBE always answers no_overlap. The other cells were run with 5 to 300 draws; the full 2,000 have not been run.
+Measured 2026-11-30, two shared x86 cores, one thread, --first 50000 --rows 5e7: the table in docs/measures.md, section 5.
+All cells of 700 draws and more: 0.70 to 1.65 % at 1 %; mean index within 0.002 of 0. Concept: no alarm in 800 draws;
+FCUBE always answers no_overlap.
 
 Start it with OMP_NUM_THREADS=1: its matrices are small, and a BLAS of two threads took 6 to 20 times the CPU where
-the cores were shared. A draw then took 0.002 to 0.2 s (20 or 200 rows a party; three draws a cell), which makes about
-17 CPU-minutes for 2,000 draws of those cells; ``--rows 5e7`` for all cells is guessed at 40.
+the cores were shared. All cells then take about an hour of one core, the largest (100 x 100 x 6000) ten seconds a draw.
 
 Usage: python bench/feature_calibration.py [--draws 2000] [--rows 1e6] [--first 50000] [--only feature|concept]
 """

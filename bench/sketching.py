@@ -4,27 +4,24 @@
 read once, if not given. The scan it is compared with reads the same columns batch by batch and adds up nothing but
 their rows.
 
-Measured 2026-11-30 on two cores shared with much other work (load 6 to 10: wall time says nothing about an idle
-machine, and CPU seconds are up to twice those of one), Python 3.11.7, numpy 2.4.6, Polars 2.1.0; the better of two
-readings each where there are two. "before" is the scan that was replaced, in the same hour:
+Measured 2026-11-30 on two idle cores of an AMD EPYC, Python 3.11.7, numpy 2.4.6, Polars 2.1.0; better of two readings:
 
-============  ===========  ===================  ====================  =====  ====================
-file          rows         scan                 sketch                ratio  sketch before
-============  ===========  ===================  ====================  =====  ====================
-Parquet         1,000,000   0.5 s CPU, 157 MB    1.9 s CPU, 355 MB    3.7     2.2 s CPU, 342 MB
-Parquet         5,000,000   1.2 s CPU, 188 MB    5.0 s CPU, 378 MB    4.1     6.3 s CPU, 577 MB
-Parquet        20,000,000   4.5 s CPU, 205 MB   18.8 s CPU, 394 MB    4.2    not measured
-CSV             4,000,000   8.2 s CPU, 230 MB   11.8 s CPU, 410 MB    1.4    not measured
-============  ===========  ===================  ====================  =====  ====================
+============  ===========  ============================  ============================  ==========
+file          rows         scan                          sketch                        ratio
+============  ===========  ============================  ============================  ==========
+Parquet         1,000,000   0.45 s,  0.45 s CPU, 247 MB   1.72 s,  2.09 s CPU, 354 MB  3.8
+Parquet        20,000,000   3.44 s,  3.60 s CPU, 308 MB  11.75 s, 17.45 s CPU, 396 MB  3.4
+Parquet x 5   100,000,000  14.22 s, 14.80 s CPU, 368 MB  55.75 s, 84.09 s CPU, 418 MB  3.9
+CSV             4,000,000   6.63 s,  8.89 s CPU, 368 MB   8.40 s, 13.02 s CPU, 416 MB  1.3
+============  ===========  ============================  ============================  ==========
 
-Memory: 355 to 365 MB for 1 million rows, 394 MB for 20 million (1.5 GB of Parquet), 421 and 427 MB for 1 and 4 million
-rows of CSV: flat within about a tenth. 164 MB of it are the histograms, 2,048 bins of 1,000 cells and 20 columns, which
-the plan of a scan counts before it begins; the rest is what Polars reads ahead, and Python. ``fedskew sketch`` as a
-whole took 362 to 380 MB for 1 million rows and 405 to 410 MB for 20 million.
+"Parquet x 5" is the file of 20 million rows (1.5 GB) read five times in one process: 1.79 million rows a second.
+The ratio is by the clock: a sketch uses both cores, a scan of Parquet one. Memory: 354 MB for 1 million rows, 396 and
+417 MB for 20 million. 164 MB of it are the histograms, 2,048 bins of 1,000 cells and 20 columns, which the plan of a
+scan counts before it begins; the rest is what Polars reads ahead, and Python.
 
-The file of 20 million rows read five times in one process (100 million rows): 87 s CPU, 232 s of wall time at load 6 to
-10. Whether that is the 60 s aimed at on two idle cores was not seen: at full use of both it would be 44 s. Nor was the
-aim of 0.67 million rows of CSV a second: 11.8 s CPU for 4 million would be 0.68 million a second at full use of both.
+CSV was then read with the words for missing values (ten of them) known to Polars from the start, which alone takes 2 s
+CPU of 4 million rows; now they are known from the first value on that is no number (``sketching/batches.py``, ``Way``).
 
 Of a sketch's CPU 0.9 s is the writing down of 20,000 cells, whatever the rows. Adding up takes about 0.5 s a million
 rows (0.85 s before), in nanoseconds a value: 8 counting, which waits for memory, 3 bin numbers, 3 their places, 9

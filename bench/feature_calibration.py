@@ -4,8 +4,8 @@ Feature: rows of ten correlated Gaussian columns whose mean depends on the class
 features (IID, or with label or quantity skew). Concept: no shift, label, quantity and covariate shift (FCUBE; sin(x)
 with parties shifted in x, which a linear model misfits). A right test fires in 1 % of draws at the 1 % level.
 
-Measured 2026-11-30, two shared x86 cores, one thread, --first 50000 --rows 5e7: the table in docs/measures.md, section 5.
-All cells of 700 draws and more: 0.70 to 1.65 % at 1 %; mean index within 0.002 of 0. Concept: no alarm in 800 draws;
+Measured 2026-11-30, two shared x86 cores, one thread, --first 50000 --rows 5e7: see docs/measures.md, section 5. In
+all cells of 700 draws and more: 0.70 to 1.65 % at 1 %; mean index within 0.002 of 0. Concept: no alarm in 800 draws;
 FCUBE always answers no_overlap.
 
 Start it with OMP_NUM_THREADS=1: its matrices are small, and a BLAS of two threads took 6 to 20 times the CPU where

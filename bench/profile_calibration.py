@@ -1,7 +1,7 @@
 """Calibration of the label, quantity and Dirichlet measures: false alarms, recovery of beta, recognition of the cap.
 
 Measured 2026-11-30, two shared x86 cores, one thread. --only alarms --first 1000, 2,000 draws: 0.3 to 1.4 % in 32 of 33
-cells, mean within 0.004 of 0, the other answers too_few_rows; --only recovery --fits 20: all 96 cells within limits;
+cells, mean within 0.004 of 0, the other answers too_few_rows; --only recovery --fits 60: all 96 cells within limits;
 --only cap --fits 60: 93 to 100 % recognised; 63: 0 of 1,008 uncapped falsely.
 
 Run: ``python bench/profile_calibration.py [--draws 2000] [--fits 100]``. The profile's other rows are in the benches of

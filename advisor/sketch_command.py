@@ -62,10 +62,20 @@ def sketches_in(source: Sequence[Path]) -> tuple[Sketch, ...] | None:
     sketched = sketch_files(source)
     if not sketched:
         return None
-    others = [path for path in source if path not in sketched and not path.is_dir()]
+    others = [file for path in source for file in _rows_in(path) if file not in sketched]
     if others:
         raise FedskewError(f"{others[0]}: is no sketch file, and {sketched[0]} is one; give sketches or rows, not both")
     return tuple(sketch for file in sketched for sketch in read_sketches(file))
+
+
+def _rows_in(path: Path) -> list[Path]:
+    """A file, or the files of a folder that would be read as rows if no sketch lay beside them."""
+    if not path.is_dir():
+        return [path]
+    from fedskew.profiles.gathering import SUFFIXES
+
+    rows = SUFFIXES - {".json"}  # plans and profiles may lie beside sketches
+    return sorted(file for file in path.iterdir() if file.suffix.lower() in rows and not file.name.startswith("."))
 
 
 def sketch_files(source: Sequence[Path]) -> list[Path]:

@@ -132,11 +132,13 @@ def test_mistakes_are_told_in_one_line(folder, tmp_path):
     out = tmp_path / "o.json"
     north = folder / "north.csv"
     run("sketch", north, "--label", "sick", "--out", out)
+    (folder / "north.json").write_bytes(out.read_bytes())
     for words, match in (
         (("sketch", "--label", "sick", "--out", out), "no SOURCE given"),
         (("sketch", north, "--out", out), "say which column is the label"),
         (("sketch", north, north, "--label", "sick", "--out", out), "two files hold the party"),
         (("profile", out, north, "--label", "sick"), "give sketches or rows, not both"),
+        (("profile", folder, "--label", "sick"), "give sketches or rows, not both"),  # a sketch lies there
         (("plan", north, "--out", tmp_path / "p.json"), "north.csv: is no sketch file; give the sketch files"),
         (("plan", "--out", tmp_path / "p.json"), "give the sketch files"),
         (("plan", "--classes", "one", "--out", tmp_path / "p.json"), "two classes and more"),

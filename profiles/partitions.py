@@ -259,17 +259,12 @@ def _checked_features(features: Any) -> Any:
     return array.astype(np.float32, copy=False)
 
 
-def _refuse_missing(array: NDArray[Any], what: str) -> None:
-    """No NaN and no None: neither is a name."""
-    if array.dtype.kind not in "fO":
-        return
-    if array.dtype.kind == "f":
-        missing = np.isnan(array)
-    else:
-        missing = np.array([one is None or (isinstance(one, float) and np.isnan(one)) for one in array], np.bool_)
-    if missing.any():
-        first = int(missing.argmax())
-        raise FedskewError(f"{int(missing.sum())} {what} are missing, the first in row {first}; leave those rows out")
+def _refuse_none(array: NDArray[Any], what: str) -> None:
+    """None is no name; NaN among numbers is one, so that no row is lost."""
+    none = np.array([one is None for one in array], np.bool_) if array.dtype.kind == "O" else np.zeros(0, np.bool_)
+    if none.any():
+        first = int(none.argmax())
+        raise FedskewError(f"{int(none.sum())} {what} are None, the first in row {first}; leave those rows out")
 
 
 def _coded(values: Any, names: tuple[str, ...] | None, what: str, n: int) -> tuple[NDArray[Any], tuple[str, ...]]:
@@ -277,7 +272,7 @@ def _coded(values: Any, names: tuple[str, ...] | None, what: str, n: int) -> tup
     if array.shape != (n,):
         raise FedskewError(f"{what} have shape {array.shape}, but there are {n} rows of features; give one each")
     if names is None:
-        _refuse_missing(array, what)
+        _refuse_none(array, what)
         unique, codes = np.unique(array, return_inverse=True)
         texts = [str(value) for value in unique.tolist()]
         names = ordered_names(texts)

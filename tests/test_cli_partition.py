@@ -137,7 +137,7 @@ def test_index_and_silos_of_mnist_give_identical_profiles_and_advice(data_file: 
     (("--strategy", "iid+shards"), 2, "cannot be combined"),
     (("--strategy", "natural"), 2, "--party"),
     (("--num-partitions", "100", "--min-partition-size", "40"), 2,
-     "100 parties of at least 40 rows need 4000 rows, but there are 400; allowed are num_partitions up to 10 or min_"),
+     "100 parties of at least 40 rows need 4,000 rows, but there are 400; allowed are num_partitions up to 10 or min_"),
     (("--label", "kin"), 2, "did you mean 'kind'?"),
 ])  # fmt: skip
 def test_a_mistake_gets_one_line_and_its_exit_code(

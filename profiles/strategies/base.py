@@ -203,14 +203,14 @@ def check_floor(rows: int, parties: int, floor: int, *, fixed: bool = False) -> 
     >>> check_floor(60_000, 10_000, 40)
     Traceback (most recent call last):
     ...
-    fedskew.profiles.errors.FedskewError: 10000 parties of at least 40 rows need 400000 rows, but there are 60000; \
+    fedskew.profiles.errors.FedskewError: 10,000 parties of at least 40 rows need 400,000 rows, but there are 60,000; \
 allowed are num_partitions up to 1500 or min_partition_size up to 6
     """
     if parties * floor > rows:
         or_floor = "" if fixed else f" or min_partition_size up to {rows // parties}"
         raise FedskewError(
-            f"{parties} parties of at least {many(floor, 'row')} need {many(parties * floor, 'row')}, but there are "
-            f"{rows}; allowed are num_partitions up to {rows // floor}{or_floor}"
+            f"{parties:,} parties of at least {many(floor, 'row')} need {many(parties * floor, 'row')}, but there are "
+            f"{rows:,}; allowed are num_partitions up to {rows // floor}{or_floor}"
         )
 
 

@@ -184,7 +184,8 @@ def _names(lines: Sequence[Line]) -> list[str]:
 
 def _title(name: str) -> str:
     base, _, rest = name.partition(" ")
-    return f"{TITLES.get(base, base)} {rest}".strip()
+    plain, wsm, _ = base.partition("+")
+    return f"{TITLES.get(plain, plain)}{' + WSM' if wsm else ''} {rest}".strip()
 
 
 def _tops(line: Line) -> tuple[float | None, float | None]:

@@ -83,6 +83,12 @@ def test_the_markdown_table_holds_ours_the_papers_and_the_flagged_difference() -
                          "SCAFFOLD 0, FedNova 0.\n")  # fmt: skip
 
 
+def test_columns_are_headed_by_titles_also_with_re_weighted_softmax_and_settings() -> None:
+    cells = dict.fromkeys(("fedavg+wsm", "fedprox mu=0.1"), Cell(50.0, 0.5, "ok"))
+    head = next(line for line in markdown("My study", "", [replace(LINE, cells=cells)]).splitlines() if "scale" in line)
+    assert head == "| data | partition | scale | FedAvg + WSM | FedProx mu=0.1 |"
+
+
 def test_the_latex_table_has_the_same_numbers_and_escapes_names() -> None:
     text = latex("My study", "", [LINE, replace(LINE, data="a_b", cells={"fedavg": Cell(50.0, 0.5, "ok")})])
     assert r"adult & label\_count, k=1, 10 parties & $75.0 \pm 1.0$** & $\mathbf{82.2 \pm 2.0}$ &" in text

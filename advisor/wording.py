@@ -30,10 +30,15 @@ OPINIONS = {
 
 def about(profile: Profile) -> str:
     """What a profile is about, in a line."""
-    names = ("party", "parties"), ("row", "rows"), ("class", "classes"), ("feature", "features")
-    numbers = profile.parties, profile.rows, profile.classes, profile.features
-    counts = (f"{number:,} {one if number == 1 else more}" for number, (one, more) in zip(numbers, names, strict=True))
-    return ", ".join([*counts, profile.modality])
+    return ", ".join(
+        (
+            many(profile.parties, "party", "parties"),
+            many(profile.rows, "row"),
+            many(profile.classes, "class", "classes"),
+            many(profile.features, "feature"),
+            profile.modality,
+        )
+    )
 
 
 def prevailing_sentence(profile: Profile) -> str:

@@ -9,7 +9,8 @@ all cells of 700 draws and more: 0.70 to 1.65 % at 1 %; mean index within 0.002 
 FCUBE always answers no_overlap.
 
 Start it with OMP_NUM_THREADS=1: its matrices are small, and a BLAS of two threads took 6 to 20 times the CPU where
-the cores were shared. All cells then take about an hour of one core, the largest (100 x 100 x 6000) ten seconds a draw.
+the cores were shared. On a shared core 25 of the 31 cells took 54 minutes and four more 18; the two largest (100 x 100
+x 200 and 6000) were drawn 300 and 20 times, at 0.8 and 6 seconds a draw.
 
 Usage: python bench/feature_calibration.py [--draws 2000] [--rows 1e6] [--first 50000] [--only feature|concept]
 """

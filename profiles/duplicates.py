@@ -73,16 +73,17 @@ def copied_rows(partition: Partition) -> Shared:
     bound = _bound(squares, sizes, _coarseness(partition))
     silos = shared[:, : partition.parties].tocsr()
     held = np.diff(silos.indptr)
-    order = np.argsort(held, kind="stable")
+    several = np.flatnonzero(held > 1)
+    order = several[np.argsort(held[several], kind="stable")]
     few = order[np.cumsum(held[order].astype(np.float64) ** 2) <= MOST_PAIRS]
     tested, leaks = _leaks(silos, shared[:, [partition.parties]].toarray().ravel(), bound)
     return Shared(
         pairs=(*_beyond(silos[few], bound), *leaks),
         equal=int(shared.sum()),
-        in_silos=int(silos[np.flatnonzero(held > 1)].sum()),
+        in_silos=int(silos[several].sum()),
         tested=tested,
-        kinds=int((held > 1).sum()),
-        widest=int(held.max()) if len(few) < len(held) and _all_beyond(silos, bound) else 0,
+        kinds=len(several),
+        widest=int(held.max()) if len(few) < len(several) and _all_beyond(silos, bound) else 0,
     )
 
 

@@ -17,7 +17,7 @@ from fedskew.profiles.readers.folder import is_folder, list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
 from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
 from fedskew.profiles.readers.items import is_dataset
-from fedskew.profiles.written import kind_of
+from fedskew.profiles.written import kind_of, looked_into
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,7 +118,7 @@ def read_file(path: Path, options: Options) -> Loaded:
         return reader.read(path, options)
     if path.suffix.lower() in ENDINGS:
         raise FedskewError(f"{path}: is one image; give the folder that holds class/*.png or party/class/*.png")
-    kind = kind_of(path.read_bytes()) if path.suffix.lower() == ".json" else None
+    kind = kind_of(looked_into(path)) if path.suffix.lower() == ".json" else None
     if kind is not None:
         raise FedskewError(f"{path}: is {kind}; it cannot be read as a silo")
     endings = ", ".join(sorted(SUFFIXES))

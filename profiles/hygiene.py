@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedskew.profiles.between import association
+from fedskew.profiles.counting import many
 from fedskew.profiles.duplicates import copied_rows
 from fedskew.profiles.partitions import Column, Finding, Partition, Severity
 
@@ -43,8 +44,8 @@ def _copies(partition: Partition) -> Iterator[Finding]:
     if shared.widest:
         count = shared.in_silos
         text = (
-            f"{count} rows, {shared.kinds} different ones, stand in two silos or more, some in {shared.widest}, more "
-            f"than repetition within silos explains: the same records may be counted many times"
+            f"{count} rows, {many(shared.kinds, 'different one')}, stand in two silos or more, some in "
+            f"{shared.widest}, more than repetition within silos explains: the same records may be counted many times"
         )
         yield Finding(code="duplicate_rows", severity=_graded(count / partition.rows), text=text, count=count)
     elif between:
@@ -59,8 +60,10 @@ def _copies(partition: Partition) -> Iterator[Finding]:
             code="duplicate_rows", severity=_graded(count / partition.rows), text=text, parties=who, count=count
         )
     elif shared.equal:
-        text = f"{shared.equal} rows also stand in another silo or the test set, no more than coarse columns give"
-        text += " by themselves"
+        text = (
+            f"{shared.equal} rows also stand in another silo or the test set, no more than coarse columns give by "
+            f"themselves"
+        )
         yield Finding(code="duplicate_rows", severity="none", text=text, count=shared.equal)
     if leaks and partition.test is not None:
         count, held = min(sum(copy.rows for copy in leaks), shared.tested), len(partition.test.labels)

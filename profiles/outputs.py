@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.readers.folder import is_file, is_folder
-from fedskew.profiles.written import is_answer
+from fedskew.profiles.written import is_answer, looked_into
 
 _PAGES = frozenset({".html", ".htm", ".svg"})
 """Endings that no reader takes, so that a page may lie beside the data and be written anew."""
@@ -67,7 +67,7 @@ def _written_anew(path: Path) -> bool:
     if path.suffix.lower() in _PAGES:
         return True
     try:
-        return path.suffix.lower() == ".json" and is_answer(path.read_bytes())
+        return path.suffix.lower() == ".json" and is_answer(looked_into(path))
     except OSError:
         return False
 

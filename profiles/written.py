@@ -1,7 +1,11 @@
 """What a JSON file is that fedskew wrote, so that a message can say which commands take it."""
 
+from pathlib import Path
+
 import msgspec
 
+LARGEST = 1 << 28
+"""Bytes of a file that is looked into for a message; a larger one is called unknown, not read."""
 _ANSWER = frozenset({"profile", "recommendation", "validation"})
 _KINDS = {
     "sketch": "a sketch file; fedskew profile, recommend and plan take it",
@@ -19,6 +23,17 @@ class _Head(msgspec.Struct):
     """The one key that is looked at; what stands beside it is skipped, not kept."""
 
     schema: str = ""
+
+
+def looked_into(path: Path) -> bytes:
+    """The bytes of a file that may be fedskew's; none of a larger one than is worth a message.
+
+    Examples
+    --------
+    >>> looked_into(Path(__file__)) == Path(__file__).read_bytes()
+    True
+    """
+    return path.read_bytes() if path.stat().st_size <= LARGEST else b""
 
 
 def kind_of(data: str | bytes) -> str | None:

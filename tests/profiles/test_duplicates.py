@@ -60,7 +60,7 @@ def test_one_row_in_very_many_silos_hides_nothing(monkeypatch):
     monkeypatch.setattr(duplicates, "MOST_PAIRS", 100)
     short = found(part)
     assert short["test_leakage"].count == fully["test_leakage"].count == 30
-    assert "60 rows, 1 different ones, stand in two silos or more, some in 60" in short["duplicate_rows"].text
+    assert "60 rows, 1 different one, stand in two silos or more, some in 60" in short["duplicate_rows"].text
     assert short["duplicate_rows"].severity == "mild"
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fedskew.profiles import partition_source
+from fedskew.profiles import partition_source, written
 from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.gathering import read_file
 from fedskew.profiles.outputs import check_apart
+from fedskew.profiles.readers.base import Options
 
 
 @pytest.fixture
@@ -64,3 +66,13 @@ def test_partition_does_not_write_its_index_over_the_table(tmp_path):
     with pytest.raises(FedskewError, match="would be overwritten"):
         partition_source(table, "iid", table)
     assert table.read_bytes() == b"rows"
+
+
+def test_a_file_too_large_to_be_an_answer_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"schema": "fedskew-profile/1"}')
+    assert written.kind_of(written.looked_into(path)) is not None
+    monkeypatch.setattr(written, "LARGEST", 10)
+    assert written.looked_into(path) == b""
+    with pytest.raises(FedskewError, match="unknown kind of file"):
+        read_file(path, Options())

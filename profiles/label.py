@@ -229,7 +229,7 @@ def cell_sum(table: Counts) -> Callable[[Counts], Floats]:
 def _jackknife_error(table: Counts, parts: _Sums, expected: float) -> float | None:
     """Standard error of the index: each row deleted once, all rows of a cell at a time; parties are strata.
 
-    None where a single row decides over half of what the index is a share of.
+    None where a single row decides over half of what the index is a share of (a half is stated, not fitted).
     """
     by_party, by_class = table.sum(axis=1), table.sum(axis=0)
     lost_class = xlogx(by_class - 1) - xlogx(by_class)

@@ -1,4 +1,4 @@
-.PHONY: demo test docs lint types unit test-long test-browser test-flower test-ray clean
+.PHONY: demo test docs lint types unit test-long test-again test-browser test-flower test-ray clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -23,6 +23,12 @@ test-long: $(VENV)/.dev ## the kills, twenty times as many, more damage to the r
 	FEDSKEW_KILLS=500 OMP_NUM_THREADS=1 $(BIN)/pytest tests/engine/test_resume.py -k ever_again
 	FEDSKEW_FLIPS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/reliability/test_damaged_store.py
 	FEDSKEW_FUZZ=100000 OMP_NUM_THREADS=1 $(BIN)/pytest --timeout 0 tests/profiles/test_sketch_file.py -k mutants
+
+RUNS ?= 20
+test-again: $(VENV)/.dev ## the tests that kill, that fill disks and memory, and that drive a browser, RUNS times over
+	for run in $$(seq $(RUNS)); do \
+		OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m kills tests && BIN=$(BIN) tests/browser/run || exit 1; \
+	done
 
 docs: $(VENV)/.docs ## the documentation as a site in build/site; any warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

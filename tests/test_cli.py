@@ -238,6 +238,7 @@ def test_an_interrupted_write_leaves_no_half_file(stops, tmp_path):
 
 @pytest.mark.slow
 def test_the_demo_runs_and_ends_in_a_verdict():
+    """The README's line, asked for JSON; so slow that the test of the README's commands leaves it to this one."""
     done = fedskew("advise", "--demo", "--json", "-", "--quiet")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

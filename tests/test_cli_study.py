@@ -72,6 +72,7 @@ def test_a_dry_run_writes_nothing_and_a_run_prints_one_json_document(toml: Path,
     assert "[1/1] FCUBE, homo, 4 parties: fed" in done.stderr
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_interrupted_study_ends_at_once_keeps_what_it_has_and_goes_on(

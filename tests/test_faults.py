@@ -53,6 +53,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+@pytest.mark.kills
 def test_a_full_disk_loses_no_finished_round_and_the_run_goes_on_when_there_is_room(small_disk, monkeypatch):
     folder, again = small_disk
     monkeypatch.setattr(pool, "SECONDS", 0.0)
@@ -64,6 +65,7 @@ def test_a_full_disk_loses_no_finished_round_and_the_run_goes_on_when_there_is_r
     assert timeless(validate(table(features=400), ["scaffold"], run=folder / "run", **OPTIONS)) == expected
 
 
+@pytest.mark.kills
 def test_a_read_only_folder_is_refused_before_any_work(small_disk):
     folder, again = small_disk
     again("ro")
@@ -73,6 +75,7 @@ def test_a_read_only_folder_is_refused_before_any_work(small_disk):
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_run_and_the_same_command_goes_on(number, code, tmp_path):
     data = table(rows=3000, features=30)
@@ -80,7 +83,7 @@ def test_a_signal_ends_the_run_and_the_same_command_goes_on(number, code, tmp_pa
     frame.write_parquet(tmp_path / "t.parquet")
     command = [sys.executable, "-m", "fedskew", "validate", "t.parquet", "--label", "y", "--party", "p"]
     command += ["--task", "classification", "--run", "run", "--jobs", "2", "--json", "-", "--quiet", "--no-tuning"]
-    command += ["--algorithms", "fedavg,scaffold", "--recommended", "fedavg", "--rounds", "60", "--seeds", "2"]
+    command += ["--algorithms", "fedavg,scaffold", "--recommended", "fedavg", "--rounds", "30", "--seeds", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -100,7 +103,7 @@ def test_a_signal_ends_the_run_and_the_same_command_goes_on(number, code, tmp_pa
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     whole = validate(
-        data, ["fedavg", "scaffold"], recommended="fedavg", jobs=1, tuning=False, rounds=60, seeds=2, run=None
+        data, ["fedavg", "scaffold"], recommended="fedavg", jobs=1, tuning=False, rounds=30, seeds=2, run=None
     )
     assert timeless(done.stdout)["candidates"] == timeless(whole)["candidates"]
 

@@ -241,6 +241,7 @@ run_study(read_study(sys.argv[1], Path(sys.argv[2])), Path(sys.argv[3]), jobs=1)
 """
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_a_study_killed_in_the_middle_of_a_setting_resumes_to_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     text = TOML.replace('"FCUBE", "gone"', '"gone"').replace('"homo", ', "")
@@ -299,6 +300,7 @@ def test_a_setting_that_cannot_run_is_named_and_costs_the_others_nothing(folder:
     assert "INCOMPLETE: 2 of 4 settings are not finished." in (tmp_path / "table.md").read_text()
 
 
+@pytest.mark.kills
 def test_a_worker_that_dies_again_and_again_is_told(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

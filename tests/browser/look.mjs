@@ -57,6 +57,10 @@ async function look(path) {
 }
 
 const all = [];
-for (const path of pages) all.push(await look(path));
+const left = [...pages];
+const next = async () => {
+  for (let path = left.shift(); path; path = left.shift()) all.push(await look(path));
+};
+await Promise.all([next(), next()]); // two pages at a time: a page is a process of its own to the browser
 await browser.close();
 console.log(JSON.stringify(all, null, 1));

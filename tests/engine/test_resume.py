@@ -130,6 +130,7 @@ def test_a_user_model_that_raises_is_told_with_its_text(tmp_path, monkeypatch):
         validate(table(), ["fedavg"], model="brokenmodel:make", jobs=1, **OPTIONS)
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_a_worker_that_is_killed_costs_a_retry_and_no_bit(tmp_path):
     expected = timeless(validate(table(), ["fedavg", "scaffold"], jobs=1, **OPTIONS))
@@ -152,6 +153,7 @@ def _children(pid):
     return [int(line.split()[0]) for line in out.stdout.splitlines() if "spawn_main" in line]
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_gives_the_same_bytes(tmp_path):
     expected = timeless(validate(table(), ["fedavg", "scaffold"], jobs=1, **OPTIONS))
@@ -223,6 +225,7 @@ print(json.dumps({{"kills": kills, "results": results}}))
 """
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_killed_ever_again_at_random_moments_it_always_ends_in_the_same_bytes(tmp_path):
     """As many kills as FEDSKEW_KILLS says (25; ``make test-long``: 500), anywhere from the first line to the last."""

@@ -76,6 +76,7 @@ def tries(frail: Any) -> list[int]:
     return [int(line) for line in (frail.FOLDER / "tried").read_text().split()]
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "jobs", "reason"),
@@ -107,12 +108,14 @@ def test_the_others_are_finished_and_the_same_command_then_trains_the_lost_one_a
     assert set(told) == {"frail"}
 
 
+@pytest.mark.kills
 def test_a_lack_of_memory_once_costs_one_retry_and_no_bit(frail: Any) -> None:
     expected = timeless(run(frail, "", 1))
     assert timeless(run(frail, "memory once", 1)) == expected
     assert len(tries(frail)) == 2
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_where_memory_does_not_suffice_for_two_at_a_time_the_last_try_has_nothing_beside_it(frail: Any) -> None:
     both = [frail.ALGORITHM, frail.SECOND]
@@ -125,6 +128,7 @@ def test_where_memory_does_not_suffice_for_two_at_a_time_the_last_try_has_nothin
     assert len(crowded) >= 2
 
 
+@pytest.mark.kills
 def test_workers_that_die_before_they_train_are_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     def die(*_: Any) -> None:
         raise BrokenProcessPool

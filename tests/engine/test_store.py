@@ -68,6 +68,7 @@ def test_a_second_coordinator_is_told_who_holds_the_run(tmp_path):
     assert f"process {os.getpid()}" in done.stdout
 
 
+@pytest.mark.kills
 def test_the_lock_of_a_dead_coordinator_is_free(tmp_path):
     code = "from pathlib import Path; from fedskew.engine.store import RunStore; import os, sys, signal\n"
     code += f"RunStore(Path(sys.argv[1]), {KEY!r}); os.kill(os.getpid(), signal.SIGKILL)"

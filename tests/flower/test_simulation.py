@@ -235,7 +235,7 @@ def test_one_party_that_sends_no_numbers_fails_the_run_by_name(flower, silo_file
 def test_one_slow_party_fails_the_run_by_name(flower, silo_files, tmp_path):
     app = tmp_path / "app"
     export_flower(oracle.choice("fedavg"), app)
-    spoilt(app, "__import__('time').sleep(30)")
+    spoilt(app, "__import__('time').sleep(14)")
     run = flower.start(app, silo_files, 1, **{"round-seconds": 10.0})  # two actors, so that the others go on
     assert flower.ended(run, app).startswith("finished:failed")
     status, first = status_of(app), min(f.stem for f in silo_files.iterdir())

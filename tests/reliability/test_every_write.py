@@ -27,6 +27,7 @@ def shim(tmp_path: Path) -> Path:
     return library
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_whichever_write_fails_or_kills_nothing_finished_is_lost_and_nothing_is_half_written(shim: Path) -> None:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync costs nothing there

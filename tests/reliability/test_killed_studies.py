@@ -39,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield made
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "reason"),

@@ -44,6 +44,7 @@ def words(path: Path) -> list[str]:
     return [sys.executable, "-m", "fedskew", "profile", str(path), "--label", "y", "--party", "p", "--quiet"]
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_a_table_beyond_the_control_groups_memory_is_refused_and_not_killed(table: Path, group: Path) -> None:
     def enter() -> None:
@@ -98,6 +99,7 @@ main()
 """
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 def test_training_that_runs_out_of_address_space_ends_in_one_line(
     tmp_path: Path,

@@ -104,11 +104,11 @@ def profile(
 
     SOURCE may also be the files that `fedskew sketch` wrote, one or more a silo.
     """
+    options = locals()
     from fedskew.advisor.delivery import deliver
     from fedskew.advisor.sketch_command import read_silos
     from fedskew.profiles import profile as run
 
-    options = locals()
     deliver(run(read_silos(source, options)), json_, quiet=quiet, html=html)
 
 
@@ -142,13 +142,13 @@ def recommend(
 
     SOURCE may also be a profile that `fedskew profile --json` wrote, or the sketches of all silos.
     """
+    options = locals()
     from fedskew.advisor import recommend as run
     from fedskew.advisor.arguments import constraints_of, written_profile
     from fedskew.advisor.delivery import deliver
     from fedskew.advisor.sketch_command import read_silos
     from fedskew.profiles import profile as measure
 
-    options = locals()
     found = written_profile(source, options) or measure(read_silos(source, options))
     deliver(run(found, **constraints_of(options)), json_, quiet=quiet, html=html)
 
@@ -197,6 +197,7 @@ def validate(
 
     With --like PROFILE.json --on SOURCE the silos are a look-alike, made of the rows of another data set.
     """
+    options = locals()
     from fedskew.advisor import recommend as choose
     from fedskew.advisor.arguments import constraints_of, read_look_alike, training_options
     from fedskew.advisor.delivery import begin, deliver, watching
@@ -204,7 +205,6 @@ def validate(
     from fedskew.engine import validate as check
     from fedskew.profiles import profile as measure
 
-    options = locals()
     training = training_options(options)
     partition = read_look_alike(like, on, source, options) if like or on else rows_of(read_silos(source, options))
     advice = None
@@ -267,13 +267,13 @@ def advise(
 
     With --no-validate SOURCE may also be the sketches of all silos.
     """
+    options = locals()
     from fedskew.advisor import advise as advise_on
     from fedskew.advisor import demo_partition
     from fedskew.advisor.arguments import check_outputs, constraints_of, training_options
     from fedskew.advisor.delivery import begin, deliver, watching
     from fedskew.advisor.sketch_command import read_silos, rows_of
 
-    options = locals()
     training = training_options(options)
     check_outputs(options)
     silos = demo_partition() if demo else read_silos(source, options)
@@ -418,12 +418,12 @@ def partition(
     quiet: Quiet = False,
 ) -> None:
     """Split a table into parties of known skew, by any strategy of NIID-Bench and others; writes an index file."""
+    options = locals()
     from fedskew.advisor.arguments import check_outputs, pair, reading_options
     from fedskew.advisor.delivery import deliver
     from fedskew.profiles.partitioning import partition_source
     from fedskew.profiles.strategies.describe import describe_strategies
 
-    options = locals()
     if list_:
         if json_ is not None:
             raise _wrong("--list prints text and writes no JSON; leave out --json")

@@ -94,7 +94,7 @@ def check_outputs(options: Mapping[str, Any]) -> None:
         A place cannot be written to.
     """
     from fedskew.profiles.atomic import check_output
-    from fedskew.profiles.outputs import check_apart
+    from fedskew.profiles.outputs import check_apart, check_run_apart
 
     given = {f"--{name.rstrip('_')}": options.get(name) for name in ("json_", "html", "out")}
     outputs = {option: Path(path) for option, path in given.items() if path is not None and str(path) != "-"}
@@ -102,6 +102,8 @@ def check_outputs(options: Mapping[str, Any]) -> None:
         check_output(path)
     if outputs:
         check_apart(outputs, _inputs(options))
+    if options.get("run") is not None:
+        check_run_apart(Path(options["run"]), _inputs(options))
 
 
 def _inputs(options: Mapping[str, Any]) -> Iterator[Path]:

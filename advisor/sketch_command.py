@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedskew.advisor.arguments import check_outputs
+from fedskew.advisor.arguments import check_outputs, read_source, refuse_reading
 from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.matrices import refuse_image_table
@@ -31,14 +31,15 @@ def read_silos(source: list[Path] | None, options: Mapping[str, Any]) -> "Partit
     Raises
     ------
     FedskewError
-        Some files are sketches and some are not, or as ``read_table`` and ``read_sketches`` do.
+        Some files are sketches and some are not, an option would read sketches otherwise, or as ``read_table`` and
+        ``read_sketches`` do.
     """
-    from fedskew.advisor.arguments import read_source
-
     found = sketches_in(source or [])
     if found is None:
         return read_source(source, options)
-    check_outputs({**options, "source": sketch_files(source or [])})
+    files = sketch_files(source or [])
+    refuse_reading(options, f"{files[0]} is a sketch, in which label and columns are settled")
+    check_outputs({**options, "source": files})
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fedskew.engine.records import Verdict
 from fedskew.engine.statistics import Spread, seeds_to_settle
+from fedskew.profiles.counting import signed
 
 MARGIN = 0.005  # half a point of accuracy: smaller differences do not pay for a change of algorithm
 
@@ -119,5 +120,5 @@ def _verdict(
 def _points(found: Spread, level: float) -> str:
     low, high = found.interval(level)
     if math.isinf(low):
-        return f"{100 * found.mean:+.1f} points (one seed, no interval)"
-    return f"{100 * found.mean:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+        return f"{signed(100 * found.mean)} points (one seed, no interval)"
+    return f"{signed(100 * found.mean)} points ({signed(100 * low)} to {signed(100 * high)})"

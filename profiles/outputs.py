@@ -47,6 +47,19 @@ another place
             _check_pair(f"{option} {path}", path, source)
 
 
+def check_run_apart(run: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a run folder in a folder of data: the next run would read it as a party or a class.
+
+    Raises
+    ------
+    FedskewError
+        It is, or lies in, a folder that is read.
+    """
+    for source in inputs:
+        if is_folder(source) and _place(run).is_relative_to(_place(source)):
+            raise FedskewError(f"--run {run}: lies in {source}, which is read as data; choose another folder")
+
+
 def _check_pair(what: str, path: Path, source: Path) -> None:
     if _same(path, source):
         if not is_folder(source):  # a folder as output is refused where it is written

@@ -118,6 +118,19 @@ def test_a_profile_takes_no_options_about_data(made, refused):
     assert "leave out --drop" in refused("recommend", made / "profile.json", "--drop", "age")
 
 
+@pytest.mark.parametrize("command", ["profile", "recommend"])
+def test_a_sketch_takes_no_options_about_data(command, made, refused):
+    line = refused(command, made / "sketch.json", "--drop", "age")
+    assert line == f"{made / 'sketch.json'} is a sketch, in which label and columns are settled; leave out --drop"
+
+
+def test_a_run_folder_never_lies_among_the_data(made, refused):
+    for place in ("", "run", "run/of/today"):
+        line = refused("validate", made / "silos", "--label", "sick", "--run", made / "silos" / place)
+        assert line.endswith(f"lies in {made / 'silos'}, which is read as data; choose another folder")
+    assert sorted(path.name for path in (made / "silos").iterdir()) == ["north.csv", "south.csv"]
+
+
 def test_the_list_of_strategies_is_no_json(refused):
     assert "leave out --json" in refused("partition", "--list", "--json", "-")
 

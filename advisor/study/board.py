@@ -8,6 +8,7 @@ from statistics import fmean
 from fedskew.advisor.study.rows import best, grouped, usable
 from fedskew.advisor.study.run import Result
 from fedskew.advisor.study.spelling import skew_of
+from fedskew.profiles.counting import signed
 
 TIE = 0.0005  # share of 1: as far as a percent with one digit can tell
 
@@ -75,7 +76,7 @@ def _table(lines: dict[str, Line]) -> list[str]:
 
 
 def _row(name: str, line: Line) -> str:
-    gain = f"{fmean(line.gains):+.2f}" if line.gains else "-"
+    gain = signed(fmean(line.gains), 2) if line.gains else "-"
     even = f"{fmean(line.balanced):.2f}" if line.balanced else "-"
     cells = (
         *(name, len(line.ranks), line.wins, f"{fmean(line.ranks):.1f}", f"{fmean(line.regret):.2f}"),

@@ -10,6 +10,7 @@ from fedskew.advisor.study.candidates import base_of
 from fedskew.advisor.study.rows import best, deviation, grouped
 from fedskew.advisor.study.run import Result
 from fedskew.advisor.study.spelling import ambiguous, details_of, skew_of, told, varying
+from fedskew.profiles.counting import signed
 
 PAPER = "niid_bench"
 SCALE = ("model", "rows", "seeds")
@@ -203,7 +204,7 @@ def _cell(cell: Cell | None, top: float | None, paper_top: float | None) -> str:
     if cell.paper is not None:
         parts.append(_score(cell.paper, cell.paper_std, paper_top, "**"))
         parts.append(
-            "-" if cell.difference is None else f"{cell.difference:+.1f}{cell.flag.replace('*', chr(92) + '*')}"
+            "-" if cell.difference is None else signed(cell.difference) + cell.flag.replace("*", chr(92) + "*")
         )
     return " / ".join(parts)
 

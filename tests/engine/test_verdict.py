@@ -46,6 +46,10 @@ def test_no_difference_names_the_cheapest():
     assert (found.kind, found.winner) == ("no_difference", "cheap")
 
 
+def test_a_difference_that_rounds_to_zero_has_no_minus():
+    assert "+0.0 points (-6.8 to +6.8)" in decide([entry("a"), entry("b")], "a", {"b": gap(-0.0001, 0.03)}).text
+
+
 def test_confirmed_when_no_upper_bound_reaches_the_margin():
     found = decide([entry("a"), entry("b")], "a", {"b": gap(-0.05, 0.005)})
     assert (found.kind, found.winner) == ("confirmed", "a")

@@ -465,6 +465,10 @@ def study(
     ] = None,
     scale: Annotated[str, typer.Option(metavar="KEY=N,...", help="Cap rows, rounds, seeds, local_epochs.")] = "",
     only: Annotated[str, typer.Option(metavar="TEXT,...", help="Only settings whose title holds a text.")] = "",
+    candidates: Annotated[
+        str,
+        typer.Option(metavar="NAME,...", help="Candidates in the place of the study's, such as 'fedavg,fedprox mu=1'."),
+    ] = "",
     jobs: Jobs = None,
     backend: Backend = "local",
     address: Address = None,

@@ -123,11 +123,13 @@ PERCENT = ("majority", "mean", "std")
 def shipped() -> tuple[EvidenceRow, ...]:
     """The evidence base that comes with the package: published results, and those of our own study; read once.
 
-    FedBN's rows of our study are left out: its models have no BatchNorm, and so it is FedAvg there.
+    Of our study FedBN's rows are left out (its models have no BatchNorm, and so it is FedAvg there), and those of an
+    algorithm with a modifier, which ``recommend`` does not choose.
     """
     from fedskew.advisor.own_evidence import own_evidence
 
-    return (*published(), *(row.evidence() for row in own_evidence() if row.algorithm != "fedbn"))
+    chosen = (row for row in own_evidence() if row.algorithm in COSTS and row.algorithm != "fedbn")
+    return (*published(), *(row.evidence() for row in chosen))
 
 
 @cache

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from fedskew.advisor.evidence import KINDS, EvidenceRow
-from fedskew.advisor.price import COSTS
+from fedskew.advisor.price import COSTS, base_name
 from fedskew.advisor.situation import Facts
 from fedskew.profiles.errors import FedskewError, choices
 
@@ -254,7 +254,7 @@ def _row(cells: Mapping[str, str | None], where: str) -> OwnRow:
     values = {name: _cell(str(cells[name]), name, where) for name in COLUMNS}
     row = OwnRow(**values)
     for given, allowed in (
-        (row.algorithm, tuple(COSTS)),
+        (base_name(row.algorithm), tuple(COSTS)),
         (row.status, ("ok", "failed", "diverged")),
         (row.modality, ("tabular", "image")),
         *((kind, KINDS) for kind in row.skew.split("+")),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedskew.advisor.evidence import EvidenceRow, published
 from fedskew.advisor.likeness import place_of
 from fedskew.advisor.own_evidence import Constants, OwnRow
+from fedskew.advisor.price import COSTS
 from fedskew.advisor.second_opinion import differences, opinions
 from fedskew.advisor.tree import LEAVES, walk
 
@@ -37,11 +38,17 @@ class Interval:
         return f"{self.mean:.2f} ({self.lower:.2f} to {self.upper:.2f})"
 
 
-def own_settings(rows: Iterable[OwnRow]) -> tuple[Results, ...]:
-    """The settings in order; one without FedAvg is left out."""
+def own_settings(rows: Iterable[OwnRow], *, modified: bool = False) -> tuple[Results, ...]:
+    """The settings in order; one without FedAvg is left out.
+
+    Parameters
+    ----------
+    rows : of our study
+    modified : with algorithms under a modifier (``fedavg+wsm``), which no policy chooses
+    """
     found: dict[str, Results] = defaultdict(dict)
     for row in rows:
-        if row.algorithm != "fedbn":
+        if row.algorithm != "fedbn" and (modified or row.algorithm in COSTS):
             found[row.setting][row.algorithm] = row
     return tuple(results for results in found.values() if "fedavg" in results)
 

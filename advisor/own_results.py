@@ -1,12 +1,15 @@
 """From the results of a study to the rows that ship: what the profile measured, and scores by share of the rounds."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from fedskew.advisor.own_evidence import COLUMNS, SAME_DATA, SCORES, SHARES, OwnRow
-from fedskew.advisor.price import COSTS
+from fedskew.advisor.price import COSTS, base_name
+from fedskew.profiles.errors import FedskewError
 
 if TYPE_CHECKING:
     from fedskew.advisor.study.run import Result
@@ -31,8 +34,34 @@ def own_rows(results: Iterable["Result"]) -> tuple[OwnRow, ...]:
             "classes_each": profile.label.classes_per_party.k,
             "strong_concept": int(profile.concept.severity == "strong"),
         }
-        found += [compact({**row, **measured}) for row in rows_of("evidence", result) if row["candidate"] in COSTS]
+        found += [
+            compact({**row, **measured}) for row in rows_of("evidence", result) if base_name(row["candidate"]) in COSTS
+        ]
     return tuple(found)
+
+
+def joined(rows: Sequence[OwnRow], more: Iterable[OwnRow]) -> tuple[OwnRow, ...]:
+    """Rows with those of further candidates beside them, which another study ran in the same settings.
+
+    Settings are the same where FedAvg's rows are, to the digit: same rows, seeds and tuning.
+
+    Raises
+    ------
+    FedskewError
+        FedAvg's row in some setting of the other study is none of ours.
+    """
+    known = {replace(row, setting=""): row.setting for row in rows if row.algorithm == "fedavg"}
+    theirs: dict[str, list[OwnRow]] = defaultdict(list)
+    for row in more:
+        theirs[row.setting].append(row)
+    found, held = list(rows), {(row.setting, row.algorithm) for row in rows}
+    for key, candidates in theirs.items():
+        base = next((replace(row, setting="") for row in candidates if row.algorithm == "fedavg"), None)
+        if base not in known:
+            raise FedskewError(f"{key}: FedAvg's row is in no setting of the first study; run both with one version")
+        here = [replace(row, setting=known[base]) for row in candidates]
+        found += [row for row in here if (row.setting, row.algorithm) not in held]
+    return tuple(sorted(found, key=lambda row: row.setting))  # stable: candidates keep their order
 
 
 def compact(row: Mapping[str, Any]) -> OwnRow:

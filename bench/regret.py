@@ -1,7 +1,10 @@
 """How good is the advice on our own study? Regret by policy, and what the study says for and against the paper.
 
-    python bench/regret.py --study DIR     take the results of `fedskew study evidence --out DIR` into the package
-    python bench/regret.py                 from the rows in the package
+    python bench/regret.py --study DIR ...    take the results of `fedskew study evidence --out DIR` into the package
+    python bench/regret.py                    from the rows in the package
+
+Folders after the first hold further candidates in the same settings:
+`fedskew study evidence --candidates fedavg,fedavg+wsm --out DIR` with the scale of the first.
 
 Writes advisor/own_evidence.csv with the second opinion's constants fitted to it, docs/pictures/regret.svg, and what
 stands between the markers of docs/recommendation.md, where the numbers are. Under a minute on one core; the same rows
@@ -18,7 +21,7 @@ from fedskew.advisor import own_regret as measure
 from fedskew.advisor.own_evidence import OwnRow, format_own, parse_own
 from fedskew.advisor.own_fit import Fit, choices
 from fedskew.advisor.own_regret import METRICS, Choice, Interval, Results
-from fedskew.advisor.own_results import own_rows
+from fedskew.advisor.own_results import joined, own_rows
 from fedskew.advisor.price import TITLES as TITLE
 from fedskew.advisor.study.run import read_result
 from fedskew.profiles.atomic import write_atomically
@@ -172,11 +175,14 @@ def insert(text: str, name: str, new: str) -> str:
 def main() -> None:
     """Print the table and write what follows from it."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--study", type=Path, help="folder of a study whose results to take into the package")
+    options.add_argument("--study", type=Path, nargs="+", help="folders of studies to take into the package")
     options.add_argument("--dry-run", action="store_true", help="print, and write nothing")
     given = options.parse_args()
     if given.study:
-        rows, provenance = taken(given.study)
+        rows, provenance = taken(given.study[0])
+        for more in given.study[1:]:
+            others, origin = taken(more)
+            rows, provenance = joined(rows, others), f"{provenance}; further candidates: {origin}"
         rows = parse_own(format_own(rows, provenance), PACKAGED.name)  # as the package will read them
     else:
         text = PACKAGED.read_text()
@@ -188,7 +194,7 @@ def main() -> None:
     found = figures(table, known)
     pages = {
         "regret": regret_page(table, known, found, fit, provenance),
-        "claims": regret_claims.claims_page(table),
+        "claims": regret_claims.claims_page(measure.own_settings(rows, modified=True)),
         "severity": regret_claims.severity_page(table),
     }
     print("\n\n".join(pages.values()))

@@ -76,7 +76,7 @@ CLAIMS = (
             ("label skew, a tenth a round", lambda row: _label(row) and _part(row)),
             ("no label skew, all parties", lambda row: not _label(row) and bool(row.kinds) and _whole(row)),
         )
-        for name in ("fedavgm", "fedadam", "fedyogi", "fedadagrad")
+        for name in ("fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedavg+wsm")
     ),
 )
 
@@ -236,9 +236,9 @@ def _row(results: Results) -> EvidenceRow:
 
 
 def _title(name: str) -> str:
-    from fedskew.advisor.price import TITLES
+    from fedskew.engine import find_algorithm
 
-    return TITLES[name]
+    return find_algorithm(name).title
 
 
 def _cell(one: Interval) -> str:

@@ -20,6 +20,18 @@ def _data_file(name: str) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def _no_data_folder(monkeypatch: pytest.MonkeyPatch):
+    """What a study finds must not hang on the variable of whoever runs the tests."""
+    monkeypatch.delenv("FEDSKEW_DATA", raising=False)
+
+
+@pytest.fixture
+def data_folder():
+    """The folder of real data sets, which may be absent."""
+    return DATA
+
+
 @pytest.fixture
 def data_file():
     """A function from the name of a real data file to its path; the test skips with a reason where it is absent."""

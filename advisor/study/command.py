@@ -29,6 +29,7 @@ class Order:
     address: str | None = None
     scale: str = ""
     only: str = ""
+    candidates: str = ""
     dry_run: bool = False
     curves: bool = False
     json: str | None = None
@@ -62,7 +63,7 @@ def study_command(source: str | None, order: Order) -> int:
     if order.json not in (None, "-"):
         check_output(Path(str(order.json)))
         check_apart({"--json": Path(str(order.json))}, [Path(source)])
-    study = read_study(source, order.data, order.scale)
+    study = read_study(source, order.data, order.scale, order.candidates)
     if order.only:
         study = only(study, order.only)
     found = _found(study, order)

@@ -43,7 +43,7 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
-def read_study(source: str | Path, data: Path | None = None, scale: str = "") -> Study:
+def read_study(source: str | Path, data: Path | None = None, scale: str = "", candidates: str = "") -> Study:
     """Read a study from a TOML file or take a preset by its name.
 
     Parameters
@@ -51,6 +51,7 @@ def read_study(source: str | Path, data: Path | None = None, scale: str = "") ->
     source : path, or one of :func:`presets`
     data : folder of the data files; None: ``FEDSKEW_DATA``, else the folder of the TOML file
     scale : caps such as ``rows=6000,rounds=10,seeds=2``; told in every output
+    candidates : these, parted by commas, in the place of all that the study names; told in every output
 
     Raises
     ------
@@ -65,7 +66,7 @@ def read_study(source: str | Path, data: Path | None = None, scale: str = "") ->
     file = _convert(raw, _File, where)
     folder = data or Path(os.environ.get("FEDSKEW_DATA") or beside)
     tables = {name: _convert(entry, Table, f"{where}, [data.{name}]") for name, entry in file.data.items()}
-    caps = _caps(scale)
+    caps, others = _caps(scale), {"candidates": tuple(_texts(candidates))} if candidates else {}
     if "rows" in caps:
         tables = {
             n: msgspec.structs.replace(t, rows=min(t.rows or caps["rows"], caps["rows"])) for n, t in tables.items()
@@ -82,12 +83,13 @@ def read_study(source: str | Path, data: Path | None = None, scale: str = "") ->
     found: dict[str, Setting] = {}
     for number, block in enumerate(file.grid, start=1):
         place = f"{where}, [[grid]] {number}"
-        grid = _capped(_convert({**file.defaults, **block}, Grid, place), caps)
+        grid = _capped(_convert({**file.defaults, **block, **others}, Grid, place), caps)
         for setting in _settings(grid, tables, sums, place):
             found.setdefault(setting.key, setting)
     label = f"SCALED DOWN: {', '.join(f'{k} at most {v}' for k, v in caps.items())}." if caps else ""
     name = file.name or Path(where).stem
-    note = " ".join(part for part in (label, " ".join(file.note.split())) if part)
+    instead = f"CANDIDATES OF THIS RUN: {', '.join(others['candidates'])}." if others else ""
+    note = " ".join(part for part in (label, instead, " ".join(file.note.split())) if part)
     return Study(name, file.title or name, note, file.paper, tuple(found.values()), here, skipped)
 
 
@@ -99,7 +101,7 @@ def only(study: Study, words: str) -> Study:
     FedskewError
         None does.
     """
-    wanted = [word.strip().lower() for word in words.split(",") if word.strip()]
+    wanted = [word.lower() for word in _texts(words)]
     kept = tuple(s for s in study.settings if any(word in s.title.lower() for word in wanted))
     if not kept:
         absent = f" (without the data sets that are not here: {', '.join(study.skipped)})" if study.skipped else ""
@@ -183,9 +185,13 @@ def _place(source: str, folder: Path, where: str) -> Path | None:
     return folder / source  # an absolute source stays as it is
 
 
+def _texts(listed: str) -> list[str]:
+    return [part.strip() for part in listed.split(",") if part.strip()]
+
+
 def _caps(scale: str) -> dict[str, int]:
     caps: dict[str, int] = {}
-    for pair in (part.strip() for part in scale.split(",") if part.strip()):
+    for pair in _texts(scale):
         name, _, value = pair.partition("=")
         if name not in SCALES or not value.isdigit() or int(value) < 1:
             raise FedskewError(f"--scale {pair!r}: give KEY=NUMBER, 1 or more; {choices(name, SCALES)}")

@@ -1,6 +1,5 @@
 """A builder of profiles by hand: only what the advisor reads, the rest neutral."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,12 +95,11 @@ def profile_of() -> Callable[..., Profile]:
 
 
 @pytest.fixture
-def paper_file() -> Callable[[str], Path]:
+def paper_file(data_folder: Path) -> Callable[[str], Path]:
     """A function from the name of a published table to its path; the test skips with a reason where it is absent."""
-    data = Path(os.environ.get("FEDSKEW_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
     def find(name: str) -> Path:
-        path = data.parent / "paper" / name
+        path = data_folder.parent / "paper" / name
         if not path.is_file():
             pytest.skip(f"{name} is not in {path.parent}; the shipped evidence base is tested without it")
         return path

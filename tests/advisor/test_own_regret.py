@@ -25,7 +25,7 @@ from fedskew.advisor.own_evidence import (
     parse_own,
 )
 from fedskew.advisor.own_fit import Fit, choices
-from fedskew.advisor.own_results import compact, own_rows
+from fedskew.advisor.own_results import compact, joined, own_rows
 from fedskew.advisor.price import COSTS
 from fedskew.advisor.study.reading import read_study
 from fedskew.advisor.study.run import Result, read_result, result_path, run_setting
@@ -325,3 +325,32 @@ def _graded(result: Result, *, label: str, quantity: str) -> Result:
         prevailing=msgspec.structs.replace(found.prevailing, components=("label_dirichlet",)),
     )
     return msgspec.structs.replace(result, profile=graded)
+
+
+def test_further_candidates_join_the_setting_in_which_fedavg_scored_the_same() -> None:
+    ours = (own("a", "fedavg", 60.0), own("a", "scaffold", 50.0), own("b", "fedavg", 61.0))
+    theirs = (
+        own("x", "fedavg", 61.0),
+        own("x", "fedavg+wsm", 40.0),
+        own("y", "fedavg", 60.0),
+        own("y", "fedavg+wsm", 63.0),
+    )
+    found = joined(ours, theirs)
+    assert [(row.setting, row.algorithm, row.accuracy) for row in found] == [
+        ("a", "fedavg", 60.0),
+        ("a", "scaffold", 50.0),
+        ("a", "fedavg+wsm", 63.0),
+        ("b", "fedavg", 61.0),
+        ("b", "fedavg+wsm", 40.0),
+    ]
+    assert parse_own(format_own(found, "made up"), "x") == found
+    with pytest.raises(FedskewError, match=r"x: FedAvg's row is in no setting of the first study"):
+        joined(ours, (own("x", "fedavg", 61.001), own("x", "fedavg+wsm", 40.0)))
+
+
+def test_what_has_a_modifier_is_judged_by_claims_and_by_no_policy() -> None:
+    rows = (own("a", "fedavg", 60.0), own("a", "fedavg+wsm", 90.0))
+    (plain,), (whole,) = measure.own_settings(rows), measure.own_settings(rows, modified=True)
+    assert list(plain) == ["fedavg"]
+    assert list(whole) == ["fedavg", "fedavg+wsm"]
+    assert measure.regret(plain, "fedavg", "accuracy") == 0.0

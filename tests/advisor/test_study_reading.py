@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fedskew.advisor.study.grid import Study
@@ -95,6 +96,20 @@ def test_a_scale_caps_the_grid_and_is_told(tmp_path: Path) -> None:
     assert [(s.rounds, s.seeds, s.table.rows) for s in found.settings] == [(10, 1, 100), (20, 1, 100)]
     assert found.note == "SCALED DOWN: rounds at most 20, rows at most 100, seeds at most 2."
     assert study(tmp_path, text).note == ""
+
+
+def test_other_candidates_take_the_place_of_the_studys_own_and_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(HEAD + GRID)
+    found, own = read_study(path, candidates="FedAvg, fedavg+wsm,fedprox mu=0.1|1"), read_study(path)
+    names = ("fedavg", "fedavg+wsm", "fedprox mu=0.1", "fedprox mu=1")
+    assert {one.candidates for one in found.settings} == {names}
+    assert found.note.startswith("CANDIDATES OF THIS RUN: FedAvg, fedavg+wsm, fedprox mu=0.1|1.")
+    assert [msgspec.structs.replace(one, candidates=()) for one in found.settings] == [
+        msgspec.structs.replace(one, candidates=()) for one in own.settings
+    ]
+    with pytest.raises(FedskewError, match="fedagv"):
+        read_study(path, candidates="fedagv")
 
 
 def test_rows_of_the_grid_stand_before_those_of_the_data_set_and_a_scale_caps_both(tmp_path: Path) -> None:

@@ -50,7 +50,10 @@ Bandwidth = Annotated[float | None, typer.Option(help="Bytes a party may move in
 BatchNorm = Annotated[bool, typer.Option("--has-batchnorm", help="The model has BatchNorm layers.")]
 Goal = Annotated[str, typer.Option(help="global or personal: one model for all, or one a party.")]
 Preset = Annotated[str | None, typer.Option(help="quick, standard or paper; default: quick.")]
-Algorithms = Annotated[str | None, typer.Option(help="Candidates: a,b,c or all; default: all.")]
+Algorithms = Annotated[
+    str | None,
+    typer.Option(help="Candidates: a,b,c, all, or shortlist (the advice, FedAvg, the evidence's first five)."),
+]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds.")]
 Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.")]
 LocalEpochs = Annotated[int | None, typer.Option(help="Local epochs a round.")]
@@ -199,6 +202,7 @@ def validate(
     """
     options = locals()
     from fedskew.advisor import recommend as choose
+    from fedskew.advisor.advice import candidates_of
     from fedskew.advisor.arguments import constraints_of, read_look_alike, training_options
     from fedskew.advisor.delivery import begin, deliver, watching
     from fedskew.advisor.sketch_command import read_silos, rows_of
@@ -208,9 +212,11 @@ def validate(
     training = training_options(options)
     partition = read_look_alike(like, on, source, options) if like or on else rows_of(read_silos(source, options))
     advice = None
-    if recommended is None:
-        advice = choose(measure(partition), **constraints_of(options))
-        recommended = advice.algorithm
+    if recommended is None or algorithms == "shortlist":
+        ours = choose(measure(partition), **constraints_of(options))
+        training["algorithms"] = candidates_of(training["algorithms"], ours)
+        if recommended is None:
+            advice, recommended = ours, ours.algorithm
     begin(run, force=force_resume)
     with watching(json_, quiet=quiet) as watchers:
         found = check(partition, recommended=recommended, **watchers, **training)

@@ -6,12 +6,18 @@ from typing import Any
 import msgspec
 
 from fedskew.advisor.recommendation import Recommendation, recommend
+from fedskew.advisor.second_opinion import shortlist
 from fedskew.engine import Progress, Validation, validate
 from fedskew.profiles import FedskewError, Partition, Profile, profile
 from fedskew.profiles.sketching.record import Sketch
 
 RECOMMEND_OPTIONS = ("participation", "model", "local_epochs", "batch_size")
 """Options that both the recommendation and the validation take."""
+
+
+def candidates_of(algorithms: Any, advice: Recommendation) -> Any:
+    """The candidates to validate: as given, or those of the shortlist where that is asked for."""
+    return shortlist(advice.second_opinion, advice.algorithm) if algorithms == "shortlist" else algorithms
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +48,8 @@ def advise(
     validated : False stops after the recommendation
     constraints : options of :func:`recommend`
     progress : told how far the training has come
-    training : options of :func:`fedskew.engine.validate`
+    training : options of :func:`fedskew.engine.validate`; ``algorithms="shortlist"`` takes the candidates of
+        :func:`fedskew.advisor.second_opinion.shortlist`
 
     Raises
     ------
@@ -65,5 +72,6 @@ def advise(
     if validated:
         if not isinstance(partition, Partition):
             raise FedskewError("sketches hold no rows to train on; give validated=False, or the rows themselves")
+        training["algorithms"] = candidates_of(training.get("algorithms"), advice)
         validation = validate(partition, recommended=advice.algorithm, progress=progress, **training)
     return Advice(profile=found, recommendation=advice, validation=validation)

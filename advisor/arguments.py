@@ -189,7 +189,10 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     )
     training = {name: options[name] for name in names if options[name] is not None}
     wanted = options["algorithms"]
-    training["algorithms"] = None if wanted in (None, "all") else _split(wanted)
+    if wanted == "shortlist":
+        training["algorithms"] = wanted  # named once there is advice
+    else:
+        training["algorithms"] = None if wanted in (None, "all") else _split(wanted)
     if options.get("demo"):
         training |= _demo_options(options)
     training["references"] = not options["no_references"]

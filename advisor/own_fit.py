@@ -21,11 +21,14 @@ from fedskew.advisor.own_evidence import SHARES, Constants
 from fedskew.advisor.own_regret import (
     METRICS,
     Choice,
+    Policy,
     Results,
     always,
     best_constant_without,
     datasets_of,
     first,
+    halving,
+    halving_cost,
     leader,
     opinion_rows,
     regret,
@@ -33,7 +36,7 @@ from fedskew.advisor.own_regret import (
 )
 from fedskew.advisor.regret import regret as published_regret
 from fedskew.advisor.regret import settings
-from fedskew.advisor.second_opinion import ENOUGH, MOST, NEAR, Difference, differences
+from fedskew.advisor.second_opinion import ENOUGH, MOST, NEAR, SHORTLIST, Difference, differences
 
 GRID = tuple(
     Constants(published=p, pseudo=s, width=w, cap=c)
@@ -41,8 +44,10 @@ GRID = tuple(
 )
 TABLES = ("niid_bench", "flower_niid_bench")
 """Published tables whose regret counts beside that of our study."""
-FIRST = 3
-"""How many of the second opinion's names a short validation looks at."""
+FIRST = SHORTLIST
+"""How many of the second opinion's names are kept."""
+SHORTLISTS = ((3, 10), (3, 25), (3, 100), (FIRST, 100))
+"""How many of its names are trained, and for what percent of the rounds."""
 Floats = NDArray[np.float64]
 
 
@@ -154,7 +159,7 @@ class Fit:
         return min(self.grid, key=lambda one: round(float(self.losses(one, without)[kept].mean()), 9))
 
     def nested(self) -> tuple[tuple[str, ...], ...]:
-        """The first three algorithms at each setting, ours first, by constants chosen without its data set."""
+        """The first :data:`FIRST` algorithms at each setting, ours first, by constants chosen without its data set."""
         found = np.zeros((len(self.datasets), min(FIRST, len(self._algorithms))), dtype=np.int64)
         for left in sorted(set(self.datasets.tolist())):
             here = self.datasets == left
@@ -168,10 +173,10 @@ class Fit:
         return float(np.mean([line[self._algorithms.index(name)] for name, line in zip(chosen, lost, strict=True)]))
 
 
-def choices(table: Sequence[Results]) -> dict[str, Choice]:
+def choices(table: Sequence[Results]) -> dict[str, Policy]:
     """Everything that is compared, by the name to print; the second opinion with its constants chosen nested."""
-    names = Fit(table, "accuracy").nested()
-    return {
+    names, most = Fit(table, "accuracy").nested(), max(len(one) for one in table)
+    untrained = {
         "the tree": tree_choice,
         "always FedAvg": always("fedavg"),
         "always FedProx": always("fedprox"),
@@ -179,17 +184,26 @@ def choices(table: Sequence[Results]) -> dict[str, Choice]:
         "best constant": best_constant_without(table),
         "second opinion": _told(table, names),
         "second opinion, of balanced accuracies": _told(table, Fit(table, "balanced", ("balanced",)).nested()),
-        **{f"its first three, {share} % of the rounds": _told(table, names, share) for share in (10, 25)},
-        **{f"validation, {share} % of the rounds": leader(share) for share in SHARES},
+    }
+    return {
+        **{name: Policy(choose, 0.0) for name, choose in untrained.items()},
+        **{
+            f"its first {count}, {'all' if share == 100 else f'{share} % of the'} rounds": Policy(
+                _told(table, names, count, share), share * min(count, most) / most
+            )
+            for count, share in SHORTLISTS
+        },
+        **{f"validation, {share} % of the rounds": Policy(leader(share), share) for share in SHARES},
+        "validation, halving three times": Policy(halving, halving_cost(most)),
     }
 
 
-def _told(table: Sequence[Results], names: Sequence[tuple[str, ...]], share: int | None = None) -> Choice:
-    """The first name, or the leader of all the names at a share of the rounds."""
+def _told(table: Sequence[Results], names: Sequence[tuple[str, ...]], count: int = 1, share: int = 100) -> Choice:
+    """The leader of the first few names at a share of the rounds."""
     known = {first(one).setting: chosen for one, chosen in zip(table, names, strict=False)}
 
     def choose(results: Results, metric: str) -> str:
-        few = [name for name in known[first(results).setting] if name in results]
-        return few[0] if share is None else max(few, key=lambda name: results[name].score(metric, share))
+        few = [name for name in known[first(results).setting] if name in results][:count]
+        return max(few, key=lambda name: results[name].score(metric, share))
 
     return choose

@@ -4,6 +4,7 @@ Regret of a choice: best score of the setting at the end of all rounds minus the
 learns without the data set it is judged on. FedBN is left out: without BatchNorm in the model it is FedAvg.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,16 @@ Results = dict[str, OwnRow]
 METRICS = ("balanced", "accuracy")
 Choice = Callable[[Results, str], str]
 """From a setting and a metric to the algorithm chosen."""
+HALVINGS = ((10, 2), (25, 4), (50, 0))
+"""Percent of the rounds, and into how many parts the candidates are cut then; 0: the leader alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How one chooses, and what it trains: percent of training all candidates to their ends."""
+
+    choose: Choice
+    trained: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,30 @@ def always(name: str) -> Choice:
 def leader(share: int) -> Choice:
     """Validation cut short: the leader of the mean curve at a share of the rounds; the cheaper one of equals."""
     return lambda results, metric: max(results, key=lambda name: results[name].score(metric, share))
+
+
+def halving(results: Results, metric: str) -> str:
+    """Validation that drops the worse half after 10 % of the rounds, half of the rest after 25 %, and ends at 50 %."""
+    alive = list(results)
+    for share, parts in HALVINGS:
+        kept = math.ceil(len(results) / parts) if parts else 1
+        alive = sorted(alive, key=lambda name: -results[name].score(metric, share))[:kept]
+    return alive[0]
+
+
+def halving_cost(candidates: int) -> float:
+    """What halving trains of all candidates' rounds, percent.
+
+    Examples
+    --------
+    >>> halving_cost(10)
+    25.0
+    """
+    total, alive, before = 0.0, candidates, 0
+    for share, parts in HALVINGS:
+        total += alive * (share - before)
+        alive, before = math.ceil(candidates / parts) if parts else 1, share
+    return total / candidates
 
 
 def best_constant_without(table: Sequence[Results]) -> Choice:

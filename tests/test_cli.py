@@ -91,6 +91,18 @@ def test_a_folder_of_silo_files_gives_the_same_answers_as_the_table(stops, tmp_p
     assert timeless(table) == timeless(silos) == timeless(files)
 
 
+def test_a_shortlist_is_of_the_advice_on_these_data(stops):
+    options = ("--label", "problem", "--party", "precinct", "--json", "-", "--quiet", "--algorithms", "shortlist")
+    cut = ("--no-references", "--no-tuning")
+    whole = json.loads(fedskew("advise", stops, *options, *QUICK, *cut).stdout)
+    advice = whole["recommendation"]
+    names = {advice["algorithm"], "fedavg", *(c["algorithm"] for c in advice["second_opinion"]["candidates"][:5])}
+    assert {c["algorithm"] for c in whole["validation"]["candidates"]} == names
+    asked = json.loads(fedskew("validate", stops, *options, *QUICK, *cut, "--recommended", "moon").stdout)
+    assert {c["algorithm"] for c in asked["candidates"]} == names | {"moon"}
+    assert asked["recommended"] == "moon"
+
+
 def test_recommend_takes_a_profile_that_profile_wrote(stops, tmp_path):
     path = tmp_path / "profile.json"
     assert fedskew("profile", stops, "--label", "problem", "--party", "precinct", "--json", path).returncode == 0

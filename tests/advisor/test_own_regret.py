@@ -195,6 +195,24 @@ def test_short_validation_takes_the_leader_of_that_round_and_pays_at_the_end() -
     assert measure.leader(10)(one, "accuracy") == "fedavg"
 
 
+def test_halving_drops_who_is_behind_early_and_costs_what_it_trains() -> None:
+    """Of five, three stay after 10 %, two after 25 %, one after 50 %: (5 x 10 + 3 x 15 + 2 x 25) / 5 = 29 %."""
+    ends = {"fedavg": 70.0, "fedprox": 95.0, "scaffold": 65.0, "fednova": 90.0, "moon": 80.0}
+    early: dict[str, dict[str, Any]] = {
+        "fedavg": {"accuracy_10": 50.0, "accuracy_25": 60.0, "accuracy_50": 61.0},
+        "fedprox": {"accuracy_10": 40.0, "accuracy_25": 99.0, "accuracy_50": 99.0},
+        "scaffold": {"accuracy_10": 55.0, "accuracy_25": 59.0, "accuracy_50": 70.0},
+        "fednova": {"accuracy_10": 51.0, "accuracy_25": 50.0, "accuracy_50": 99.0},
+        "moon": {"accuracy_10": 9.0, "accuracy_25": 9.0, "accuracy_50": 9.0},
+    }
+    rows = [own("a", name, end, **early[name]) for name, end in ends.items()]
+    (one,) = measure.own_settings(rows)
+    assert measure.halving(one, "accuracy") == "scaffold"  # fedprox and moon go first, then fednova, then fedavg
+    assert measure.regrets((one,), measure.halving, "accuracy").tolist() == [30.0]
+    assert measure.halving_cost(5) == 29.0
+    assert measure.halving_cost(1) == 50.0
+
+
 def test_tree_walks_the_measured_profile() -> None:
     (one,) = world({"A": {"fedprox": 0.0, "scaffold": 0.0}})
     assert measure.tree_choice(one, "accuracy") == "fedavg"
@@ -251,9 +269,14 @@ def test_first_three_are_validated_among_themselves_alone() -> None:
     table = measure.own_settings(rows)
     known = choices(table)
     for one in table:
-        assert known["second opinion"](one, "accuracy") == "feddyn"
-        assert known["its first three, 10 % of the rounds"](one, "accuracy") == "fedprox"  # FedAvg is the third
-        assert known["validation, 10 % of the rounds"](one, "accuracy") == "scaffold"
+        assert known["second opinion"].choose(one, "accuracy") == "feddyn"
+        assert known["its first 3, 10 % of the rounds"].choose(one, "accuracy") == "fedprox"  # FedAvg is the third
+        assert known["its first 3, all rounds"].choose(one, "accuracy") == "feddyn"
+        assert known["validation, 10 % of the rounds"].choose(one, "accuracy") == "scaffold"
+    shares = {name: policy.trained for name, policy in known.items() if policy.trained}
+    assert shares["its first 3, 10 % of the rounds"] == pytest.approx(6.0)  # three of five, a tenth of the way
+    assert shares["its first 5, all rounds"] == 100.0
+    assert shares["validation, 25 % of the rounds"] == 25.0
 
 
 def test_fit_is_written_and_read_back() -> None:

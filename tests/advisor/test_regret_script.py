@@ -109,8 +109,8 @@ def test_one_command_makes_table_fit_chart_and_page(
     script.main()
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     text = first["page.md"].decode()
-    assert "| always FedAvg | 3.00 (3.00 to 3.00) | 3.00 (3.00 to 3.00) |" in text
-    assert "| best constant | 0.00 (0.00 to 0.00) | 0.00 (0.00 to 0.00) |" in text
+    assert "| always FedAvg | 0 | 3.00 (3.00 to 3.00) | 3.00 (3.00 to 3.00) |" in text
+    assert "| best constant | 0 | 0.00 (0.00 to 0.00) | 0.00 (0.00 to 0.00) |" in text
     assert parse_own(first["own.csv"].decode(), "x") == parse_own(format_own(rows(), "made up"), "x")
     assert b"second opinion" in first["r.svg"]
     script.main()

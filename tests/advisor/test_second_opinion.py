@@ -12,7 +12,17 @@ from fedskew.advisor.evidence import EvidenceRow, published
 from fedskew.advisor.likeness import Place, likeness, place_of, place_of_situation
 from fedskew.advisor.own_evidence import STATED, Constants
 from fedskew.advisor.price import traffic
-from fedskew.advisor.second_opinion import CAP, PRIOR_SD, Opinion, differences, opinions, second_opinion
+from fedskew.advisor.second_opinion import (
+    CAP,
+    PRIOR_SD,
+    Gain,
+    Opinion,
+    SecondOpinion,
+    differences,
+    opinions,
+    second_opinion,
+    shortlist,
+)
 from fedskew.advisor.situation import Situation
 from fedskew.profiles.records import Profile
 
@@ -250,3 +260,19 @@ def test_intervals_hold_most_fedprox_results_of_unseen_data_sets() -> None:
         total += 1
     assert total >= 30
     assert inside / total >= 0.85  # nominal 0.95; measured 31 of 33
+
+
+def test_a_shortlist_is_the_advice_fedavg_and_the_first_five_without_repetition() -> None:
+    zero = Gain(mean=0.0, lower=0.0, upper=0.0)
+    names = ("moon", "fedadam", "fedyogi", "fedavg", "scaffold", "fednova", "fedprox")
+    found = SecondOpinion(
+        algorithm="moon",
+        expected_gain=zero,
+        settings=1,
+        verdict="cannot_tell",
+        agrees=False,
+        text="",
+        candidates=tuple(Opinion(algorithm=name, expected_gain=zero, settings=1, datasets=2) for name in names),
+    )
+    assert shortlist(found, "fedprox") == ("fedprox", "fedavg", "moon", "fedadam", "fedyogi", "scaffold")
+    assert shortlist(found, "moon") == ("moon", "fedavg", "fedadam", "fedyogi", "scaffold")

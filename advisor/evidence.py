@@ -98,7 +98,7 @@ class EvidenceRow:
     def setting(self) -> tuple[Any, ...]:
         """What rows to be compared must share: everything but the algorithm and its result."""
         place = (self.source, self.dataset, self.variant, self.skew, self.param)
-        return (*place, self.parties, self.participation, self.rounds, self.metric)
+        return (*place, self.parties, self.participation, self.rounds, self.seeds, self.metric)
 
     @property
     def contested(self) -> bool:

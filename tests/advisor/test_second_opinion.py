@@ -262,6 +262,14 @@ def test_intervals_hold_most_fedprox_results_of_unseen_data_sets() -> None:
     assert inside / total >= 0.85  # nominal 0.95; measured 31 of 33
 
 
+def test_studies_that_differ_in_seeds_alone_are_two_settings() -> None:
+    rows = [
+        *pairs("fedadam", {"A": 2.0}, seeds=3),
+        *(replace(r, mean=r.mean + 9) for r in pairs("fedadam", {"A": 4.0}, seeds=5)),
+    ]
+    assert sorted(item.points for item in differences(tuple(rows))["fedadam"]) == [2.0, 4.0]
+
+
 def test_a_shortlist_is_the_advice_fedavg_and_the_first_five_without_repetition() -> None:
     zero = Gain(mean=0.0, lower=0.0, upper=0.0)
     names = ("moon", "fedadam", "fedyogi", "fedavg", "scaffold", "fednova", "fedprox")

@@ -189,7 +189,8 @@ def main() -> None:
         rows, provenance = taken(given.study[0])
         for more in given.study[1:]:
             others, origin = taken(more)
-            rows, provenance = joined(rows, others), f"{provenance}; further candidates: {origin}"
+            new = sorted({row.algorithm for row in others} - {row.algorithm for row in rows})
+            rows, provenance = joined(rows, others), f"{provenance}; {', '.join(new)} by {origin.rpartition('; ')[2]}"
         rows = parse_own(format_own(rows, provenance), PACKAGED.name)  # as the package will read them
     else:
         text = PACKAGED.read_text()

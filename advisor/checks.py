@@ -101,9 +101,9 @@ def slow_start(case: Case) -> Check | None:
         "with as many rounds as you can afford in the end, fifty or more."
     )
     evidence = (
-        "our study: an MLP after 30 short rounds is 5 to 27 points behind FedAvg by kind of skew; 50 rounds of 5 epochs "
+        "our study: an MLP after 30 short rounds is 5 to 27 points behind FedAvg by kind of skew; 50 of 5 epochs "
         "closed the gap on LetterRecognition (label Dirichlet 0.1) and HAPT by subject, not on a9a with one class a "
-        "party; the CNN after 10 rounds of 10 epochs is 1 and 3 points ahead (label Dirichlet 0.5, MNIST, Fashion-MNIST)"
+        "party; the CNN after 10 rounds of 10 epochs is 1 and 3 points ahead (label Dirichlet 0.5 on images)"
     )
     return Check(code="slow_start", severity="mild", text=text, evidence=evidence)
 

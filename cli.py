@@ -52,7 +52,7 @@ Goal = Annotated[str, typer.Option(help="global or personal: one model for all, 
 Preset = Annotated[str | None, typer.Option(help="quick, standard or paper; default: quick.")]
 Algorithms = Annotated[
     str | None,
-    typer.Option(help="Candidates: a,b,c, all, or shortlist (the advice, FedAvg, the evidence's first five)."),
+    typer.Option(help="Candidates: a,b,c; shortlist (advice, FedAvg, the evidence's first five); default: all."),
 ]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds.")]
 Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.")]

@@ -83,15 +83,16 @@ def test_a_signal_ends_the_run_and_the_same_command_goes_on(number, code, tmp_pa
     frame.write_parquet(tmp_path / "t.parquet")
     command = [sys.executable, "-m", "fedskew", "validate", "t.parquet", "--label", "y", "--party", "p"]
     command += ["--task", "classification", "--run", "run", "--jobs", "2", "--json", "-", "--quiet", "--no-tuning"]
-    command += ["--algorithms", "fedavg,scaffold", "--recommended", "fedavg", "--rounds", "30", "--seeds", "2"]
+    command += ["--algorithms", "fedavg,scaffold", "--recommended", "fedavg", "--rounds", "60", "--seeds", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    for _ in range(600):
+    for _ in range(6000):  # a part is stored every two seconds: 60 rounds take five at least
         if list(tmp_path.glob("run/blobs/*.safetensors")) or process.poll() is not None:
             break
-        time.sleep(0.1)
+        time.sleep(0.01)
+    assert process.poll() is None, "finished before anything was stored: nothing was tested"
     process.send_signal(number)
     began = time.monotonic()
     out, err = process.communicate(timeout=60)
@@ -103,7 +104,7 @@ def test_a_signal_ends_the_run_and_the_same_command_goes_on(number, code, tmp_pa
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     whole = validate(
-        data, ["fedavg", "scaffold"], recommended="fedavg", jobs=1, tuning=False, rounds=30, seeds=2, run=None
+        data, ["fedavg", "scaffold"], recommended="fedavg", jobs=1, tuning=False, rounds=60, seeds=2, run=None
     )
     assert timeless(done.stdout)["candidates"] == timeless(whole)["candidates"]
 

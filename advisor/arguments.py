@@ -59,7 +59,7 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     how: dict[str, Any] = {name: options[name] for name in READING}
     for name in ("drop", "features"):
         if options[name] is not None:
-            how[name] = tuple(_split(options[name]))
+            how[name] = tuple(listed(options[name]))
     return how
 
 
@@ -118,7 +118,14 @@ def _inputs(options: Mapping[str, Any]) -> Iterator[Path]:
                 yield from recorded_source(Path(path))
 
 
-def _split(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """The texts between commas, without blanks around them and without empty ones.
+
+    Examples
+    --------
+    >>> listed("age, dose,")
+    ['age', 'dose']
+    """
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -192,7 +199,7 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if wanted == "shortlist":
         training["algorithms"] = wanted  # named once there is advice
     else:
-        training["algorithms"] = None if wanted in (None, "all") else _split(wanted)
+        training["algorithms"] = None if wanted in (None, "all") else listed(wanted)
     if options.get("demo"):
         training |= _demo_options(options)
     training["references"] = not options["no_references"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedskew.advisor.arguments import check_outputs, read_source, refuse_reading
+from fedskew.advisor.arguments import check_outputs, listed, read_source, refuse_reading
 from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.matrices import refuse_image_table
@@ -234,7 +234,7 @@ def _sketched_whole(
 
 
 def _split(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+    return None if text is None else tuple(listed(text))
 
 
 class _Rows:

@@ -88,7 +88,7 @@ def test_a_signal_ends_the_run_and_the_same_command_goes_on(number, code, tmp_pa
     process = subprocess.Popen(
         command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    for _ in range(6000):  # a part is stored every two seconds: 60 rounds take five at least
+    for _ in range(6000):  # stored every two seconds; an idle machine ends after twelve, of which nine pass before
         if list(tmp_path.glob("run/blobs/*.safetensors")) or process.poll() is not None:
             break
         time.sleep(0.01)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from fedskew.advisor.arguments import listed
 from fedskew.advisor.study.candidates import parse_candidates
 from fedskew.advisor.study.grid import AXES, GENERATED, MADE, Grid, Record, Setting, Study, Table, strategy_of
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError, choices
@@ -66,7 +67,7 @@ def read_study(source: str | Path, data: Path | None = None, scale: str = "", ca
     file = _convert(raw, _File, where)
     folder = data or Path(os.environ.get("FEDSKEW_DATA") or beside)
     tables = {name: _convert(entry, Table, f"{where}, [data.{name}]") for name, entry in file.data.items()}
-    caps, others = _caps(scale), {"candidates": tuple(_texts(candidates))} if candidates else {}
+    caps, others = _caps(scale), {"candidates": tuple(listed(candidates))} if candidates else {}
     if "rows" in caps:
         tables = {
             n: msgspec.structs.replace(t, rows=min(t.rows or caps["rows"], caps["rows"])) for n, t in tables.items()
@@ -101,7 +102,7 @@ def only(study: Study, words: str) -> Study:
     FedskewError
         None does.
     """
-    wanted = [word.lower() for word in _texts(words)]
+    wanted = [word.lower() for word in listed(words)]
     kept = tuple(s for s in study.settings if any(word in s.title.lower() for word in wanted))
     if not kept:
         absent = f" (without the data sets that are not here: {', '.join(study.skipped)})" if study.skipped else ""
@@ -185,13 +186,9 @@ def _place(source: str, folder: Path, where: str) -> Path | None:
     return folder / source  # an absolute source stays as it is
 
 
-def _texts(listed: str) -> list[str]:
-    return [part.strip() for part in listed.split(",") if part.strip()]
-
-
 def _caps(scale: str) -> dict[str, int]:
     caps: dict[str, int] = {}
-    for pair in _texts(scale):
+    for pair in listed(scale):
         name, _, value = pair.partition("=")
         if name not in SCALES or not value.isdigit() or int(value) < 1:
             raise FedskewError(f"--scale {pair!r}: give KEY=NUMBER, 1 or more; {choices(name, SCALES)}")

@@ -199,7 +199,7 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if wanted == "shortlist":
         training["algorithms"] = wanted  # named once there is advice
     else:
-        training["algorithms"] = None if wanted in (None, "all") else listed(wanted)
+        training["algorithms"] = None if wanted in (None, "all") else _known(listed(wanted))
     if options.get("demo"):
         training |= _demo_options(options)
     training["references"] = not options["no_references"]
@@ -213,6 +213,20 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     training["backend"], training["address"] = options.get("backend") or "local", options.get("address")
     check_backend(training["backend"], training["address"])
     return training
+
+
+def _known(names: list[str]) -> list[str]:
+    """Candidates by name, refused before any row is read where there is no such algorithm."""
+    from fedskew.engine.algorithms import find_algorithm
+
+    if not names:
+        raise FedskewError("--algorithms names none; give names such as fedavg,scaffold, or shortlist, or all")
+    try:
+        for name in names:
+            find_algorithm(name)
+    except FedskewError as error:
+        raise FedskewError(f"--algorithms: {error}; or shortlist, or all") from error
+    return names
 
 
 def _demo_options(options: Mapping[str, Any]) -> dict[str, Any]:

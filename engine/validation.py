@@ -124,10 +124,14 @@ def validate(
 
 
 def _candidates(algorithms: Sequence[str | Algorithm] | None, recommended: str | None) -> list[Algorithm]:
+    if isinstance(algorithms, str):
+        raise FedskewError(f"algorithms is the text {algorithms!r}; give a list, such as ['fedavg', 'scaffold']")
     wanted = ALGORITHMS if algorithms is None else algorithms
     found = [a if isinstance(a, Algorithm) else find_algorithm(a) for a in wanted]
     if recommended is not None:
         found.append(find_algorithm(recommended))
+    if not found:
+        raise FedskewError("no algorithm to train: the list of candidates is empty")
     unique = {a.name: a for a in reversed(found)}
     order = [a.name for a in ALGORITHMS]
     return sorted(unique.values(), key=lambda a: order.index(a.name) if a.name in order else len(order))

@@ -165,6 +165,14 @@ MISTAKES = {
         ("validate", "{stops}", "--label", "problem", "--party", "precinct", "--algorithms", "fedprx"),
         "did you mean 'fedprox'",
     ),
+    "misspelt shortlist": (
+        ("advise", "{stops}", "--label", "problem", "--party", "precinct", "--algorithms", "shortlst"),
+        "or shortlist, or all",
+    ),
+    "no algorithm": (
+        ("validate", "{stops}", "--label", "problem", "--party", "precinct", "--algorithms", ","),
+        "--algorithms names none",
+    ),
     "unknown preset": (
         ("validate", "{stops}", "--label", "problem", "--party", "precinct", "--preset", "fast"),
         "quick",

@@ -155,6 +155,8 @@ def test_json_round_trip():
     ("change", "words"),
     [
         ({"algorithms": ["fedavgg"]}, "did you mean 'fedavg'"),
+        ({"algorithms": "fedavg"}, "give a list"),
+        ({"algorithms": []}, "the list of candidates is empty"),
         ({"preset": "fast"}, "unknown preset"),
         ({"model": "transformer"}, "unknown model"),
         ({"model": "nowhere:factory"}, "cannot be imported"),

@@ -217,9 +217,8 @@ def validate(
         training["algorithms"] = candidates_of(training["algorithms"], ours)
         if recommended is None:
             advice, recommended = ours, ours.algorithm
-    begin(run, force=force_resume)
     with watching(json_, quiet=quiet) as watchers:
-        found = check(partition, recommended=recommended, **watchers, **training)
+        found = check(partition, recommended=recommended, begun=lambda: begin(run), **watchers, **training)
     deliver(found, json_, quiet=quiet, html=html, run=run, advice=advice)
     _leave(found)
 
@@ -284,10 +283,16 @@ def advise(
     check_outputs(options)
     silos = demo_partition() if demo else read_silos(source, options)
     partition = silos if no_validate else rows_of(silos)
-    begin(run, force=force_resume)
+    if no_validate:
+        begin(run, trains=False)
     with watching(json_, quiet=quiet) as watchers:
         found = advise_on(
-            partition, validated=not no_validate, constraints=constraints_of(options), **watchers, **training
+            partition,
+            validated=not no_validate,
+            constraints=constraints_of(options),
+            begun=lambda: begin(run),
+            **watchers,
+            **training,
         )
     deliver(found, json_, quiet=quiet, html=html, run=run)
     _leave(found.validation)

@@ -37,8 +37,8 @@ def partial_participation(case: Case) -> Check | None:
     if share == 1 or "scaffold" not in case.named:
         return None
     text = (
-        f"With {share:.0%} of the parties a round, SCAFFOLD works with old control variates, and a party seen for the "
-        "first time brings none. The evidence is contested: validate it before you build on it."
+        f"With {100 * share:.3g} % of the parties a round, SCAFFOLD works with old control variates, and a party seen "
+        "for the first time brings none. The evidence is contested: validate it before you build on it."
     )
     evidence = (
         "contested: NIID-Bench's 10.0 % at 10 of 100 parties came from code with a random start and a wrong divisor; "

@@ -75,23 +75,27 @@ def watching(target: str | None, *, quiet: bool) -> Iterator[Watchers]:
         yield {"progress": tell, "announce": announce}
 
 
-def begin(run: Path | None, *, force: bool = False) -> None:
-    """Note in a run folder which command began it; an answer that is about to be replaced by force is taken away.
+def begin(run: Path | None, *, trains: bool = True) -> None:
+    """Note in a run folder which command began it, and take away the answer of the one before.
+
+    Call it once the folder is known to take the run: a refused command must leave both as they are.
 
     Parameters
     ----------
     run : the folder, made if it does not exist; None for none
-    force : the run may go on with other data, options or versions than before
+    trains : False: the command trains nothing, and must not take the place of one that did
 
     Raises
     ------
+    FedskewError
+        The command trains nothing, and the folder holds a validation.
     EnvironmentFaultError
         The folder cannot be made or written to.
     """
     if run is None:
         return
-    if (run / STORE).exists() and not force:
-        return  # a run of another command is refused by the store, and keeps its own note
+    if not trains and (run / STORE).exists():
+        raise FedskewError(f"{run} holds a validation, and this command makes none: use another --run folder")
     try:
         run.mkdir(parents=True, exist_ok=True)
         (run / ANSWER).unlink(missing_ok=True)

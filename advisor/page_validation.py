@@ -5,7 +5,7 @@ import statistics
 from fedskew.advisor.page import Cell, Column, Picture, Section, Table
 from fedskew.advisor.wording import candidate_note, how_trained, run_length
 from fedskew.engine import party_plots, plots
-from fedskew.engine.reading import algorithm_title, ranked
+from fedskew.engine.reading import algorithm_title, constant_name, ranked
 from fedskew.engine.records import Candidate, Comparison, Validation
 
 VERDICTS = {
@@ -74,7 +74,7 @@ def leaderboard(found: Validation) -> Table:
     for name, line in (
         ("centralised", lines.centralised),
         ("local only", lines.local_only),
-        ("majority", lines.majority),
+        (constant_name(found), lines.majority),
     ):
         if line is not None:
             score, other = line.accuracy, line.balanced_accuracy.mean

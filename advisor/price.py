@@ -192,8 +192,8 @@ TABLE_MODELS = MappingProxyType({"linear": (), "mlp": (32, 16, 8), "mlpniid": (3
 IMAGE_MODELS = MappingProxyType(
     {"cnn": _cnn, "vgg9": _vgg9, "resnet18": _resnet18, "resnet20": _resnet20, "resnet50": _resnet50}
 )
-
-
+SMALLEST = MappingProxyType({"cnn": 16, "vgg9": 8})
+"""Pixels that a side of an image must have, so that something is left behind the last pooling."""
 KNOWN_MODELS = (
     *("linear", "mlp", "mlp_niid", "wide_mlp", "cnn", "vgg9"),
     *("resnet18", "resnet18_bn", "resnet20", "resnet20_bn", "resnet50", "resnet50_bn"),
@@ -202,8 +202,9 @@ KNOWN_MODELS = (
 
 
 def _plain(model: str) -> str:
-    """``simple-cnn``, ``VGG-9`` and ``resnet18-gn`` are spellings of the same models."""
-    return model.lower().replace("-", "").replace("_", "").removeprefix("simple").removesuffix("gn").removesuffix("bn")
+    """``simple-cnn``, ``VGG-9`` and ``resnet18-gn`` are spellings of the same models; either norm has the same size."""
+    name = model.strip().lower().replace("-", "").replace("_", "").removeprefix("simple").removesuffix("gn")
+    return name.removesuffix("bn") if name.startswith("resnet") else name
 
 
 def parameter_count(
@@ -248,6 +249,9 @@ def parameter_count(
         )
     if image_shape is None:
         raise FedskewError(f"model {model!r} needs images, but these rows are a table; try 'mlp' or 'linear'")
+    if min(image_shape[1:]) < SMALLEST.get(name, 1):
+        size = SMALLEST[name]
+        raise FedskewError(f"model {model!r} needs images of {size} x {size} pixels or more; try 'wide_mlp'")
     return IMAGE_MODELS[name](image_shape, classes)
 
 

@@ -17,6 +17,7 @@ from fedskew.advisor.situation import Situation
 from fedskew.advisor.tree import Step
 from fedskew.profiles.partitions import Modality
 from fedskew.profiles.records import Profile
+from fedskew.profiles.steps import cohort_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,7 +183,7 @@ def _sentence(situation: Situation, decision: Decision, opinion: SecondOpinion, 
 
 def _price(situation: Situation, algorithm: str) -> Price:
     name, size = model_size(situation)
-    active = max(1, round(situation.participation * sum(1 for rows in situation.sizes if rows)))
+    active = cohort_size(sum(1 for rows in situation.sizes if rows), situation.participation)
     runs = tuning_runs(algorithm)
     return price(algorithm, name, size, parties=active, batch_size=situation.batch_size, tuning_runs=runs)
 

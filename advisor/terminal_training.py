@@ -9,7 +9,7 @@ from rich.text import Text
 from fedskew.advisor.terminal_parts import clean, columns, labelled
 from fedskew.advisor.wording import candidate_note, how_trained
 from fedskew.engine import Progress, Validation
-from fedskew.engine.reading import algorithm_title, ranked, readable_bytes
+from fedskew.engine.reading import algorithm_title, constant_name, ranked, readable_bytes, score_name
 from fedskew.engine.records import Candidate, Comparison, Score
 from fedskew.profiles.counting import signed
 
@@ -32,7 +32,8 @@ def verdict_lines(found: Validation) -> RenderableType:
 def board_view(found: Validation, width: int = 80) -> RenderableType:
     """The leaderboard with the reference lines; worst parties where ``width`` columns allow, no traffic where not."""
     wide, narrow = width >= WIDE, width < NARROW
-    score = "R²," if found.settings.get("metric") == "r_squared" else "accuracy"
+    score = score_name(found)
+    score = "accuracy" if score == "Accuracy" else f"{score},"
     heading = f"{score} %" if narrow else f"{score} % (95 %)"
     table = columns("algorithm", heading)
     table.add_column("against advice", no_wrap=not narrow)
@@ -60,7 +61,7 @@ def board_view(found: Validation, width: int = 80) -> RenderableType:
     for title, line in (
         ("centralised", lines.centralised),
         ("local only", lines.local_only),
-        ("majority class", lines.majority),
+        (constant_name(found), lines.majority),
     ):
         if line is not None:
             table.add_row(Text(title, "dim"), _interval(line.accuracy, narrow=narrow))

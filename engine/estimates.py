@@ -13,6 +13,7 @@ from fedskew.engine.splits import Prepared, arrays_of
 from fedskew.engine.training import advance
 from fedskew.engine.trials import started
 from fedskew.engine.tuning import RUNGS, SEEDS
+from fedskew.profiles.steps import cohort_size
 
 PROCESS = 450_000_000  # bytes a worker takes with torch loaded, before any data: measured on Linux, torch 2.13
 PENALTY = 2.0  # cost of a step with an extra loss (MOON): measured by bench/engine.py
@@ -23,8 +24,9 @@ def lane_steps(trial: Trial, data: Prepared) -> int:
     how, sizes = trial.settings, np.diff(data.bounds)
     if trial.role == "centralised":
         sizes = np.asarray([sizes.sum()])
-    batches = np.ceil(sizes[sizes > 0] / how.batch_size).sum()
-    return int(batches * how.local_epochs * how.rounds * how.participation * len(trial.seeds))
+    batches = np.ceil(sizes[sizes > 0] / how.batch_size)
+    cohort = cohort_size(len(batches), how.participation) if len(batches) else 0
+    return int(batches.sum() * how.local_epochs * how.rounds * len(trial.seeds) * cohort / max(1, len(batches)))
 
 
 def estimate(trials: Sequence[Trial], data: Prepared, jobs: int, *, tuning: bool) -> Estimate:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedskew.engine.party_plots import cost_plot, party_plot
 from fedskew.engine.reading import (
     algorithm_title,
+    constant_name,
     mean_curve,
     ranked,
     score_name,
@@ -74,7 +75,7 @@ def _board(found: Validation) -> Plot:
         for name, line in (
             ("centralised", found.references.centralised),
             ("local only", found.references.local_only),
-            ("majority class", found.references.majority),
+            (constant_name(found), found.references.majority),
         )
         if line is not None
     ]
@@ -100,7 +101,9 @@ def _draw_board(where: Where, found: Validation, lines: Sequence[tuple[str, Refe
     rows = [(algorithm_title(one.algorithm), one.accuracy, one) for one in ranked(found)]
     names = [name for name, _, _ in rows] + [name for name, _ in lines]
     axes = panel(where, left=margin([*names, "recommended"]), right=1.3, top=0.45, bottom=0.55, spines="b")
-    scores = [score for _, score, _ in rows] + [line.accuracy for name, line in lines if name != "majority class"]
+    scores = [score for _, score, _ in rows] + [
+        line.accuracy for _, line in lines if line is not found.references.majority
+    ]
     low, high = _limits(scores)
     axes.set(xlim=(low, high), ylim=(len(names) - 0.3, -0.7), yticks=[])
     axes.grid(axis="x", color=FAINT, linewidth=0.6)

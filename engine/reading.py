@@ -65,6 +65,11 @@ def score_name(found: Validation) -> str:
     return "R²" if found.settings.get("metric") == "r_squared" else "Accuracy"
 
 
+def constant_name(found: Validation) -> str:
+    """The predictor that looks at no feature: of the most frequent class, or of a continuous target's mean."""
+    return "always the mean" if found.settings.get("metric") == "r_squared" else "majority class"
+
+
 def scored(found: Validation) -> list[Candidate]:
     """The candidates with a score, best first."""
     return [one for one in ranked(found) if one.accuracy.mean is not None]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedskew.engine.elimination import run_by_stages
 from fedskew.engine.estimates import estimate
+from fedskew.engine.fingerprints import own_code
 from fedskew.engine.models import build
 from fedskew.engine.plans import Estimate, ModelSpec, Outcome, Progress, Trial
 from fedskew.engine.pool import Workers, cores
@@ -34,7 +35,7 @@ class Session:
     ``recommended``: the candidate that elimination between seeds measures the others against. ``run``: a folder to keep
     and resume from; ``auto``, one in the user's cache, named by all that the results depend on and removed when they
     are there; or None. ``force``: resume in spite of a changed key. ``backend``, ``address``: where the trials run
-    (``backends.py``); a run may go on elsewhere than it began.
+    (``backends.py``); a run may go on elsewhere than it began. ``begun``: see :class:`RunStore`.
     """
 
     recommended: str
@@ -47,6 +48,7 @@ class Session:
     announce: Callable[[Estimate], None] | None = None
     backend: str = "local"
     address: str | None = None
+    begun: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def run_key(trials: Sequence[Trial], data: Prepared, *, recommended: str, tuning
         "model": f"{trials[0].model.name} {trials[0].model.shape} {trials[0].model.outputs}",
         "seeds": str(trials[0].seeds),
         "tuning": str(tuning),
+        "own code": ", ".join(filter(None, (own_code(t.algorithm, t.model.name) for t in trials))),
         **{name: str(value) for name, value in settings.items()},
         **versions(),
     }
@@ -171,7 +174,7 @@ def _opened(trials: Sequence[Trial], data: Prepared, session: Session) -> Iterat
     automatic = session.run == "auto"
     folder = _cache() / _hash([repr(sorted(key.items())).encode()])[:24] if automatic else Path(session.run)
     try:
-        store = RunStore(folder, key, force=session.force)
+        store = RunStore(folder, key, force=session.force, begun=None if automatic else session.begun)
     except EnvironmentFaultError:
         if not automatic:
             raise

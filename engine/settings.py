@@ -1,12 +1,15 @@
 """How long and how finely to train: the paper's defaults, and the presets of validation. No torch here."""
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fedskew.profiles.errors import FedskewError, choices
+
+FINITE = sys.float_info.max  # infinity has no place in JSON
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,9 +23,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rounds: Annotated[int, msgspec.Meta(ge=0)] = 50
     local_epochs: Annotated[int, msgspec.Meta(ge=1)] = 10
     batch_size: Annotated[int, msgspec.Meta(ge=1)] = 64
-    lr: Annotated[float, msgspec.Meta(gt=0)] = 0.01
+    lr: Annotated[float, msgspec.Meta(gt=0, le=FINITE)] = 0.01
     momentum: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[float, msgspec.Meta(ge=0)] = 1e-5
+    weight_decay: Annotated[float, msgspec.Meta(ge=0, le=FINITE)] = 1e-5
     participation: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     dtype: Literal["float32", "float64"] = "float32"
     transforms: tuple[str, ...] = ()

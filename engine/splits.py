@@ -23,8 +23,9 @@ CSR = ("values", "columns", "starts", "shape")
 class Prepared:
     """Arrays ready to train on, scaled by the training rows alone.
 
-    ``x`` (N, ...) float32, or a scipy CSR array (N, F) where a dense one would be large; ``y`` (N,) int64 classes or
-    float32 targets, rows grouped by party: ``bounds`` (P + 1,); ``shares`` (P, K); ``test_x``, ``test_y`` alike;
+    ``x`` (N, ...) float32, or a scipy CSR array (N, F) where a dense one would be large; ``y`` (N,) int64 classes, or
+    a continuous target in float32, of mean 0 and standard deviation 1 over the training rows; rows grouped by party:
+    ``bounds`` (P + 1,); ``shares`` (P, K), of the quantile bins for a continuous target; ``test_x``, ``test_y`` alike;
     ``test_party`` (n,) int32, or None where not known.
     """
 
@@ -37,6 +38,11 @@ class Prepared:
     test_y: NDArray[np.int64] | NDArray[np.float32]
     test_party: NDArray[np.int32] | None
     classes: int
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model gives for a row: one a class, or the one of a continuous target."""
+        return 1 if self.y.dtype.kind == "f" else self.classes
 
 
 def hold_out(partition: Partition, share: float = TEST_SHARE, seed: int = 0) -> Partition:
@@ -68,7 +74,8 @@ def hold_out(partition: Partition, share: float = TEST_SHARE, seed: int = 0) -> 
         raise FedskewError(
             "no rows can be held out for testing: no party has two rows of one class; give a test table with --test"
         )
-    test = Holdout(partition.features[picked], _target(partition)[picked], partition.party[picked])
+    target = None if partition.target is None else partition.target[picked]
+    test = Holdout(partition.features[picked], partition.labels[picked], partition.party[picked], target)
     return partition.select(~picked).with_test(test)
 
 
@@ -106,7 +113,8 @@ def prepare(partition: Partition, most: int | None = None, seed: int = 0) -> Pre
     Raises
     ------
     FedskewError
-        Nothing can be held out, or there is nothing to train on.
+        Nothing can be held out, there is nothing to train on, or a continuous target has one value among the test
+        rows, which leaves R² undefined.
     """
     split = hold_out(partition, seed=seed)
     how = scaling(split)
@@ -118,22 +126,33 @@ def prepare(partition: Partition, most: int | None = None, seed: int = 0) -> Pre
     room = None if most is None else max(most, 10_000)
     if room is not None and len(keep) > room:
         keep = np.sort(generator("test rows", seed).choice(len(keep), room, replace=False))
+    test = test.select(keep)
+    y, test_y = _answers(train, test)
     counts = train.counts.astype(np.float64)
     return Prepared(
         x=_ready(train.features, how),
-        y=_target(train),
+        y=y,
         bounds=np.concatenate([[0], np.cumsum(train.sizes)]),
         names=train.party_names,
         shares=counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
-        test_x=_ready(test.features[keep], how),
-        test_y=test.labels[keep],
-        test_party=None if test.party is None else test.party[keep],
+        test_x=_ready(test.features, how),
+        test_y=test_y,
+        test_party=test.party,
         classes=train.classes,
     )
 
 
-def _target(partition: Partition) -> NDArray[np.int64]:
-    return partition.labels
+def _answers(train: Partition, test: Holdout) -> tuple[Any, Any]:
+    """What is to be predicted for the training and the test rows: class codes, or a target scaled by the former."""
+    if train.target is None:
+        return train.labels, test.labels
+    if test.target is None:
+        raise FedskewError("the training rows have a continuous target and the test rows have classes")
+    if len(np.unique(test.target)) < 2:
+        raise FedskewError("the target has one value among the test rows, so R² is not defined; give more test rows")
+    centre, width = float(train.target.mean()), float(train.target.std()) or 1.0
+    first, second = (((target - centre) / width).astype(np.float32) for target in (train.target, test.target))
+    return first, second
 
 
 def arrays_of(data: Prepared) -> dict[str, NDArray[Any]]:

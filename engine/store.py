@@ -13,7 +13,7 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class RunStore:
     folder : made if it does not exist
     key : what the results depend on, by name; a folder with another key is refused
     force : go on in spite of another key; the break is recorded
+    begun : called where the folder takes a new run, or another one by force, just before its key is kept
 
     Raises
     ------
@@ -51,8 +52,15 @@ class RunStore:
         The folder cannot be written, is held by another process, or its store is damaged or of another version.
     """
 
-    def __init__(self, folder: Path, key: Mapping[str, str], *, force: bool = False) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        key: Mapping[str, str],
+        *,
+        force: bool = False,
+        begun: Callable[[], None] | None = None,
+    ) -> None:
+        self.folder, self._begun = folder, begun
         try:
             (folder / "blobs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -158,7 +166,7 @@ class RunStore:
     def _check_key(self, key: Mapping[str, str], *, force: bool) -> None:
         known = self.recall("run key")
         if known is None:
-            self.remember("run key", json.dumps(dict(key), sort_keys=True))
+            self._begin(key)
             return
         try:
             before: dict[str, Any] = dict(json.loads(known))
@@ -179,6 +187,11 @@ class RunStore:
                 f"that it cannot be forced: use a new --run folder"
             )
         self.remember("forced resumes", (self.recall("forced resumes") or "") + listed + "\n")
+        self._begin(key)
+
+    def _begin(self, key: Mapping[str, str]) -> None:
+        if self._begun is not None:
+            self._begun()
         self.remember("run key", json.dumps(dict(key), sort_keys=True))
 
     def _sweep(self) -> None:

@@ -24,6 +24,7 @@ from fedskew.engine.scores import by_party, macro_f1
 from fedskew.engine.splits import Prepared
 from fedskew.engine.statistics import Spread, spread
 from fedskew.engine.verdict import MARGIN, Entry, decide
+from fedskew.profiles.steps import cohort_size
 
 
 def summarise(
@@ -55,7 +56,16 @@ def summarise(
     paired = _all_paired(pairs, candidates, data, recommended)
     algorithms = {t.algorithm.name: t.algorithm for t, _ in pairs}
     cheapest = sorted(candidates, key=lambda c: (c.bytes_per_party, algorithms[c.algorithm].client_state))
-    entries = [Entry(c.algorithm, algorithms[c.algorithm].title, c.status, c.accuracy.mean) for c in cheapest]
+    entries = [
+        Entry(
+            c.algorithm,
+            algorithms[c.algorithm].title,
+            c.status,
+            c.accuracy.mean,
+            eliminated=c.eliminated_after is not None,
+        )
+        for c in cheapest
+    ]
     level = 1 - 0.05 / max(1, len(candidates) - 1)
     return Validation(
         candidates=candidates,
@@ -77,7 +87,8 @@ def _costed(candidates: tuple[Candidate, ...], curves: Mapping[str, Curve]) -> t
     rounds = max((len(curve) for curve in curves.values()), default=1)
     by_bytes = at_equal_cost(curves, {c.algorithm: c.bytes_per_party / rounds for c in known}) if known else {}
     by_time = at_equal_cost(curves, {c.algorithm: c.seconds / rounds for c in known}) if known else {}
-    target = 0.95 * max((curve[-1] for curve in curves.values() if len(curve)), default=0.0)
+    best = max((curve[-1] for curve in curves.values() if len(curve)), default=0.0)
+    target = best - 0.05 * abs(best)  # R² can be below 0
     done = []
     for one in candidates:
         first = reached(curves[one.algorithm], target) if one in known else None
@@ -107,8 +118,8 @@ def _settings_used(trial: Trial, data: Prepared, extra: Mapping[str, Any]) -> di
 def _hits(outcome: Outcome, data: Prepared) -> NDArray[np.float64]:
     """Each test row's contribution to the score, (S, n): right or wrong; else 1 - squared error / variance."""
     if data.test_y.dtype.kind == "f":
-        spread_ = max(float(data.test_y.var()), 1e-30)
-        return np.asarray(1.0 - (outcome.predicted - data.test_y) ** 2 / spread_)
+        truth = data.test_y.astype(np.float64)
+        return np.asarray(1.0 - (outcome.predicted - truth) ** 2 / truth.var())
     return np.asarray(outcome.predicted == data.test_y, dtype=np.float64)
 
 
@@ -151,17 +162,18 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
     final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
     accuracy = _score(final, hits.mean(axis=0), outcome.score)
     balanced = np.where(outcome.diverged > 0, np.nan, outcome.balanced[:, -1]) if outcome.balanced.shape[1] else final
-    classes = outcome.predicted.astype(np.int64)
-    constant = sum(len(np.unique(row)) == 1 for row in outcome.predicted)
+    # A test table of one class tells nobody whether a model can name another.
+    tells = len(np.unique(data.test_y)) > 1
+    constant = sum(len(np.unique(row)) == 1 for row in outcome.predicted) if tells else 0
     diverged = int(outcome.diverged.max()) if (outcome.diverged > 0).any() else None
-    status = "diverged" if diverged else "failed" if 2 * constant > len(classes) else "ok"
+    status = "diverged" if diverged else "failed" if 2 * constant > len(outcome.predicted) else "ok"
     parties = _parties(hits, outcome, data)
     known = {name: value for name, value in parties.items() if value is not None}
     worst = min(known, key=lambda name: known[name]) if known else None
-    truth = data.test_y.astype(np.int64)
-    f1 = None if diverged or data.y.dtype.kind == "f" else float(np.mean([macro_f1(truth, row) for row in classes]))
-    visits = trial.settings.rounds * trial.settings.participation
-    mean = accuracy.mean
+    f1 = None if diverged or data.y.dtype.kind == "f" else _macro_f1(outcome, data)
+    holding = int((np.diff(data.bounds) > 0).sum())
+    visits = trial.settings.rounds * cohort_size(holding, trial.settings.participation) / max(1, holding)
+    mean, width = accuracy.mean, 8 if trial.settings.dtype == "float64" else 4
     return Candidate(
         algorithm=trial.algorithm.name,
         status=status,
@@ -175,12 +187,17 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
         by_party=parties,
         loss=_finite(outcome.loss[:, -1].mean()) if outcome.loss.shape[1] else None,
         seconds=outcome.seconds,
-        bytes_per_party=round(8 * outcome.parameters * trial.algorithm.traffic * visits),
+        bytes_per_party=round(2 * width * outcome.parameters * trial.algorithm.traffic * visits),
         best_round=_best_round(outcome.score),
         trend=trend(outcome.score.mean(axis=0)),
         diverged_at=diverged,
         constant_seeds=constant,
     )
+
+
+def _macro_f1(outcome: Outcome, data: Prepared) -> float:
+    truth, classes = data.test_y.astype(np.int64), outcome.predicted.astype(np.int64)
+    return float(np.mean([macro_f1(truth, row) for row in classes]))
 
 
 def _parties(hits: NDArray[np.float64], outcome: Outcome, data: Prepared) -> dict[str, float | None]:

@@ -23,6 +23,7 @@ from fedskew.engine.states import PartyStore, RunState
 from fedskew.engine.transforms import Transforms, read_transforms
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.keyed import generator
+from fedskew.profiles.steps import cohort_size
 
 PERSONAL, BUFFERS = "personal weights", "personal buffers"  # names no algorithm uses for its own state
 
@@ -115,7 +116,7 @@ def begin(
 def cohort(federation: Federation, settings: Settings, seed: int, round_: int) -> NDArray[np.int64]:
     """Parties that train in a round, ascending: max(1, floor(participation x N)) of those that hold rows."""
     active = federation.active
-    size = max(1, int(settings.participation * len(active) + 1e-9))  # 0.29 x 100 is 29, not 28
+    size = cohort_size(len(active), settings.participation)
     if size >= len(active):
         return active
     chosen = generator("cohort", seed, round_).choice(len(active), size, replace=False)
@@ -179,7 +180,8 @@ def _train(run: Run, lanes: list[Lane]) -> tuple[Tensor, Tensor]:
         momentum=float(run.hyper.get("momentum", run.settings.momentum)),
         weight_decay=run.settings.weight_decay,
         epochs=run.settings.local_epochs,
-        batch=run.settings.batch_size,
+        # A batch wider than any party is the party, and would be padding all the way to its nominal size.
+        batch=min(run.settings.batch_size, int(np.diff(run.federation.bounds).max(initial=1))),
     )
     layout: Layout = run.network.layout
     trained = run.state.weights.new_empty(len(lanes), layout.padded)

@@ -119,10 +119,11 @@ def _predict(run: Run, x: Tensor | Sparse, data: Prepared) -> tuple[NDArray[np.f
         outputs = run.network.outputs(run.state.weights, run.state.buffers, x)
         return _read(outputs, data.test_y)
     if data.test_party is None:  # whose rows they are is not known: the mean over the parties' models is the vote
-        votes = sum(
-            torch.softmax(run.network.outputs(*personal(run, int(party)), x), 1) for party in run.federation.active
-        )
-        return _read(torch.log(votes / len(run.federation.active)), data.test_y)  # type: ignore[arg-type]
+        regression = run.federation.data.regression
+        every = (run.network.outputs(*personal(run, int(party)), x) for party in run.federation.active)
+        votes = sum(outputs if regression else torch.softmax(outputs, 1) for outputs in every)
+        mean = votes / len(run.federation.active)
+        return _read(mean if regression else torch.log(mean), data.test_y)  # type: ignore[arg-type]
     predicted, losses = np.zeros((len(run.seeds), len(x))), np.zeros(len(run.seeds))
     for party in np.unique(data.test_party):
         mine = np.flatnonzero(data.test_party == party)

@@ -146,8 +146,9 @@ def _rate(setting: Key) -> float:
 def _own(trial: Trial, best: Mapping[str, float | str]) -> list[Setting]:
     """The algorithm's own grid at the best rate; a rate in the grid is taken relative to the one it is written for."""
     rate = float(best["lr"])
-    rates = [rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE for entry in trial.algorithm.grid]
-    return [{**entry, "lr": _rounded(at)} for entry, at in zip(trial.algorithm.grid, rates, strict=True)]
+    grid = trial.algorithm.grid or ({},)  # a user's algorithm may have nothing of its own to try
+    rates = [rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE for entry in grid]
+    return [{**entry, "lr": _rounded(at)} for entry, at in zip(grid, rates, strict=True)]
 
 
 def _rounded(value: float) -> float:

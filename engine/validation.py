@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from fedskew.engine.algorithms.base import Algorithm
+from fedskew.engine.algorithms.limits import check_hyper
 from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.algorithms.registry import ALGORITHMS, find_algorithm
 from fedskew.engine.backends import check_backend
@@ -17,7 +18,7 @@ from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
 from fedskew.engine.transforms import read_transforms
 from fedskew.engine.tuning import can_tune
-from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.errors import FedskewError, check_whole
 from fedskew.profiles.partitions import Partition
 
 TRAINING = "training"
@@ -42,6 +43,7 @@ def validate(
     force_resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
     announce: Callable[[Estimate], None] | None = None,
+    begun: Callable[[], None] | None = None,
     backend: str = "local",
     address: str | None = None,
     **settings: float,
@@ -71,6 +73,7 @@ def validate(
         result say so
     progress : called now and then
     announce : told once, before the start, how long it will take and how much memory it needs
+    begun : called where ``run`` takes this run for the first time, or another one by force, before any training
     backend : ``local``, processes of this machine, or ``ray``: the same trials, to the same bytes, on a Ray cluster
     address : of a running cluster, ``auto`` or ``HOST:PORT``; None starts one here that ends with the call
     settings : override any field of :class:`Settings`, such as ``rounds=10``
@@ -93,9 +96,10 @@ def validate(
     (['fedavg', 'fedprox'], 'fedavg')
     """
     check_backend(backend, address)
-    for name, count in (("seeds", seeds), ("max_rows", max_rows)):
-        if count is not None and count < 1:
-            raise FedskewError(f"{name} is {count}; it must be 1 or more")
+    check_whole("seed", seed)
+    for name, count in (("seeds", seeds), ("max_rows", max_rows), ("jobs", jobs)):
+        if count is not None:
+            check_whole(name, count, 1)
     budget = find_preset(preset).fitting(model or default_model(partition.features.shape[1:]))
     chosen = _candidates(algorithms, recommended)
     if partition.parties < 2:
@@ -103,19 +107,19 @@ def validate(
     if not all(partition.features.shape[1:]):
         raise FedskewError("no column can serve as a feature, so there is nothing to train on; see `fedskew profile`")
     data = prepare(partition, max_rows if max_rows is not None else budget.max_rows, seed)
-    own = {name: values for name, values in (hyper or {}).items() if name != TRAINING}
-    general = {**settings, **(hyper or {}).get(TRAINING, {})}
+    changes = {name.lower(): values for name, values in (hyper or {}).items()}
+    general = {**settings, **changes.pop(TRAINING, {})}
     how = changed_settings(budget.settings, {"local_epochs": budget.epochs(len(data.y)), **general})
     read_transforms(how.transforms, data.x.shape[1:], len(data.names))
-    trials = _trials(chosen, own, how, seeds or budget.seeds, seed=seed, data=data, model=model)
+    trials = _trials(chosen, changes, how, seeds or budget.seeds, seed=seed, data=data, model=model)
     if references:
-        trials += _reference_trials(trials[0])
+        trials += reference_trials(trials[0])
     from fedskew.engine.session import Session, train  # torch takes a second to import: only here
 
     chief = recommended or chosen[0].name
     tuning = tuning and can_tune(data)
     tuned = tuning and how.rounds > 0
-    how_to = Session(chief, seed, jobs, tuned, run, force_resume, progress, announce, backend, address)
+    how_to = Session(chief, seed, jobs, tuned, run, force_resume, progress, announce, backend, address, begun)
     found = train(trials, data, how_to)
     used = {"preset": preset, "seed": seed, "tuning": "equal" if tuning else "none"}
     if found.breaks:
@@ -151,23 +155,14 @@ def _trials(
     if unknown:
         raise FedskewError(f"hyperparameters for {min(unknown)!r}, which is no candidate of this run")
     for algorithm in chosen:
-        _check_hyper(algorithm, hyper.get(algorithm.name, {}))
-    outputs = 1 if data.y.dtype.kind == "f" else data.classes
-    spec = ModelSpec(model or default_model(data.x.shape[1:]), data.x.shape[1:], outputs)
+        check_hyper(algorithm, hyper.get(algorithm.name, {}))
+    spec = ModelSpec(model or default_model(data.x.shape[1:]), data.x.shape[1:], data.outputs)
     numbers = tuple(range(seed, seed + seeds))
     return [Trial(a, dict(hyper.get(a.name, {})), how, numbers, spec) for a in chosen]
 
 
-def _check_hyper(algorithm: Algorithm, changes: Mapping[str, float | str]) -> None:
-    known = {**algorithm.hyper, "lr": 0.0, "momentum": 0.0}
-    for name, value in changes.items():
-        if name not in known:
-            raise FedskewError(f"{algorithm.name} has no hyperparameter {name!r}; it has {', '.join(sorted(known))}")
-        if isinstance(known[name], str) != isinstance(value, str):
-            raise FedskewError(f"{algorithm.name}.{name} is {value!r}; it must be like {known[name]!r}")
-
-
-def _reference_trials(like: Trial) -> list[Trial]:
+def reference_trials(like: Trial) -> list[Trial]:
+    """The centralised and the local-only line beside a candidate: all parties every round, its rates as given."""
     everyone = msgspec.structs.replace(like.settings, participation=1.0)
     base = replace(like, hyper={}, settings=everyone)
     return [

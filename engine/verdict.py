@@ -13,12 +13,16 @@ MARGIN = 0.005  # half a point of accuracy: smaller differences do not pay for a
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the verdict needs of a candidate: its name, status and mean score; candidates stand cheapest first."""
+    """What the verdict needs of a candidate: its name, status and mean score; candidates stand cheapest first.
+
+    ``eliminated``: it was found surely worse than the recommended one, and got no further seeds.
+    """
 
     name: str
     title: str
     status: str
     mean: float | None
+    eliminated: bool = False
 
 
 def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spread], margin: float = MARGIN) -> Verdict:
@@ -36,7 +40,8 @@ def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spre
     Verdict
         ``all_failed``; ``overturned``: another's lower bound is above 0 and its mean above the margin (or the
         recommended one failed and another did not); ``no_difference``: all that did not fail lie within the margin by
-        interval; ``confirmed``: every upper bound is below the margin; else ``cannot_tell``.
+        interval; ``confirmed``: every upper bound is below the margin; else ``cannot_tell``. An eliminated candidate
+        counts as a comparison, but leaves nothing open: its few seeds make a wide interval, not a rival.
     """
     alive = [e for e in entries if e.status == "ok"]
     title = {e.name: e.title for e in entries}
@@ -51,7 +56,8 @@ def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spre
     level = 1 - 0.05 / max(1, len(entries) - 1)
     bounds = {e.name: paired[e.name].interval(level) for e in others}
     better = [e for e in others if bounds[e.name][0] > 0 and paired[e.name].mean > margin]
-    near = max(others, key=lambda e: paired[e.name].mean)
+    rivals = [e for e in others if not e.eliminated]
+    near = max(rivals or others, key=lambda e: paired[e.name].mean)
     if better:
         best = max(better, key=lambda e: paired[e.name].mean)
         text = f"{title[best.name]} beats the recommended {title[recommended]} by {_points(paired[best.name], level)}."
@@ -63,13 +69,13 @@ def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spre
             f"{100 * margin:g} points of {title[recommended]}. Take the cheapest, {title[cheapest.name]}."
         )
         return _verdict("no_difference", cheapest.name, paired[near.name], level, text)
-    if all(high < margin for _, high in bounds.values()):
+    if all(bounds[e.name][1] < margin for e in rivals):
         text = (
             f"{title[recommended]} is confirmed: no candidate is better by {100 * margin:g} points or more; "
             f"the nearest, {title[near.name]}, differs by {_points(paired[near.name], level)}."
         )
         return _verdict("confirmed", recommended, paired[near.name], level, text)
-    return _cannot_tell(max(others, key=lambda e: bounds[e.name][1]), title, recommended, paired, margin, level)
+    return _cannot_tell(max(rivals, key=lambda e: bounds[e.name][1]), title, recommended, paired, margin, level)
 
 
 def _all_failed(entries: Sequence[Entry]) -> Verdict:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
 from typing import ClassVar
 
 
@@ -44,6 +45,20 @@ def missing_package(error: ModuleNotFoundError) -> EnvironmentFaultError:
     return EnvironmentFaultError(
         f"the package {package} is not installed, and this needs it; try: pip install {command}"
     )
+
+
+def check_whole(name: str, value: object, least: int = 0) -> None:
+    """Refuse what is no whole number from ``least`` to 2**63 - 1.
+
+    Examples
+    --------
+    >>> check_whole("seeds", 2.5, 1)
+    Traceback (most recent call last):
+        ...
+    fedskew.profiles.errors.FedskewError: seeds is 2.5; it must be a whole number from 1 on
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**63:
+        raise FedskewError(f"{name} is {value!r}; it must be a whole number from {least} on")
 
 
 def choices(name: str, allowed: Iterable[str]) -> str:

@@ -29,7 +29,8 @@ def encode_holdout(
 ) -> tuple[Holdout, tuple[str, ...], list[Finding]]:
     """The held-out rows in the codes of the training ones, the classes of both, and what was noticed."""
     where = f"{test.where}: " if test.where.startswith("the ") else f"test {test.where}: "
-    codes, names = _test_labels(test, labels)
+    coded = _test_labels(test, labels)
+    codes, names = coded.codes, coded.names
     missing = codes < 0
     findings = skipped(missing, "label", np.full(len(missing), -1), (), where)
     places = np.flatnonzero(~missing)
@@ -60,7 +61,8 @@ def encode_holdout(
         if matrix.ndim == 2:
             matrix = take_columns(matrix, array_names(data.array), columns)
     party, more = _test_party(test, places, party_names, where)
-    return Holdout(matrix, codes[places], party), names, findings + more
+    target = None if coded.target is None else coded.target[places]
+    return Holdout(matrix, codes[places], party, target), names, findings + more
 
 
 def _same_width(test: Gathered, data: Gathered, where: str) -> tuple[Gathered, list[Finding]]:
@@ -89,11 +91,11 @@ def _same_channels(test: Gathered, array: Any) -> Gathered:
     return replace(test, array=np.repeat(test.array, 3, axis=1))
 
 
-def _test_labels(test: Gathered, labels: Coded) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _test_labels(test: Gathered, labels: Coded) -> Coded:
     """Codes of the test labels, and the training classes with those that only the test data know appended."""
     if labels.edges is not None:
-        return bin_target(numeric_target(test.label, test.where), labels.edges).codes, labels.names
-    return align(code_names(test.label, "label", test.where, guard=False), labels.names)
+        return bin_target(numeric_target(test.label, test.where), labels.edges)
+    return Coded(*align(code_names(test.label, "label", test.where, guard=False), labels.names))
 
 
 def _test_party(

@@ -3,13 +3,15 @@
 For whoever may see the profile of a federation but not its rows: validate on the look-alike, decide, then federate.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.feature import feature_skew
 from fedskew.profiles.keyed import generator
-from fedskew.profiles.partitions import Finding, Partition, make_partition
+from fedskew.profiles.partitions import Finding, Holdout, Partition, make_partition
 from fedskew.profiles.records import Profile
 from fedskew.profiles.simulate import resolve, transformed
 
@@ -22,7 +24,8 @@ def look_alike(profile: Profile, proxy: Partition, seed: int = 42) -> Partition:
 
     Same parties; the k-th most frequent class of the profile is played by the k-th most frequent of the proxy; every
     party's rows of every class are the profile's, all scaled by one factor where the proxy has too few. Where the
-    profile has feature skew, noise is added at the level whose index comes nearest.
+    profile has feature skew, noise is added at the level whose index comes nearest. Test rows that the proxy brings are
+    kept, but for those of classes that play no part.
 
     Parameters
     ----------
@@ -64,8 +67,9 @@ def look_alike(profile: Profile, proxy: Partition, seed: int = 42) -> Partition:
         class_names=names,
         party_names=profile.party_names,
         columns=proxy.columns,
-        test=None,
-        findings=(_told(profile, scale, len(picked)),),
+        test=_test_rows(proxy.test, chosen),
+        findings=(_told(profile, scale, len(picked)), *proxy.findings),
+        target=proxy.target[picked] if proxy.target is not None and profile.task == "regression" else None,
     )
     return _like_features(profile, dealt, seed)
 
@@ -91,6 +95,17 @@ def _deal(
         party.append(np.repeat(np.arange(len(target)), target[:, k]))
         labels.append(np.full(count, k))
     return np.concatenate(rows), np.concatenate(party), np.concatenate(labels)
+
+
+def _test_rows(test: Holdout | None, chosen: NDArray[np.int64]) -> Holdout | None:
+    """The proxy's own test rows of the classes that play, in their new codes; none where it has none of these."""
+    if test is None:
+        return None
+    keep = np.flatnonzero(np.isin(test.labels, chosen))
+    code = np.full(max(int(test.labels.max(initial=0)), int(chosen.max())) + 1, -1)
+    code[chosen] = np.arange(len(chosen))
+    held = test.select(keep)
+    return replace(held, labels=code[held.labels], party=None) if len(keep) else None
 
 
 def _told(profile: Profile, scale: float, rows: int) -> Finding:

@@ -50,11 +50,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Holdout:
-    """A held-out test table: features and labels in the codes of the partition; ``party`` (N,) int32 where known."""
+    """A held-out test table: features and labels in the codes of the partition; ``party`` (N,) int32 where known.
+
+    ``target`` (N,) float64 is the continuous target behind the labels, as in :class:`Partition`.
+    """
 
     features: Features
     labels: NDArray[np.int64]
     party: NDArray[np.int32] | None = None
+    target: NDArray[np.float64] | None = None
+
+    def select(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> "Holdout":
+        """Some of the rows: (N,) bool, or ascending row numbers."""
+        party = None if self.party is None else self.party[keep]
+        target = None if self.target is None else self.target[keep]
+        return Holdout(self.features[keep], self.labels[keep], party, target)
 
 
 @dataclass(frozen=True, slots=True)

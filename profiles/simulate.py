@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.errors import FedskewError, choices
+from fedskew.profiles.errors import FedskewError, check_whole, choices
 from fedskew.profiles.keyed import generator
 from fedskew.profiles.partitions import Partition, make_partition
 from fedskew.profiles.strategies import STRATEGIES, Parameter, Strategy
@@ -160,7 +160,7 @@ def assign(
 
     ``party`` and ``party_names`` stand in for the parties of the table, which only ``natural`` looks at.
     """
-    _check_seed(seed)
+    check_whole("seed", seed)
     n = source.rows
     quantity: Quantity | None = None
     if plan.quantity is not None and plan.quantity.quantity is not None:
@@ -275,11 +275,6 @@ def _plan(parts: list[Strategy], values: dict[str, Any]) -> Plan:
     name = "+".join(part.name for part in [*assigns, *quantities, *transforms])
     lead = assigns[0] if assigns else _IID
     return Plan(name, lead, quantities[0] if quantities else None, tuple(transforms), values)
-
-
-def _check_seed(seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
-        raise FedskewError(f"seed is {seed!r}; it must be a whole number from 0 to {2**63 - 1}")
 
 
 def _unpartitioned(table: Any) -> Partition:

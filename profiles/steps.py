@@ -6,6 +6,22 @@ from numpy.typing import ArrayLike, NDArray
 from fedskew.profiles.errors import FedskewError
 
 
+def cohort_size(parties: int, participation: float) -> int:
+    """How many parties train in a round: max(1, floor(participation x parties)).
+
+    Parameters
+    ----------
+    parties : those that hold rows, 1 or more
+    participation : above 0 to 1
+
+    Examples
+    --------
+    >>> cohort_size(100, 0.29), cohort_size(10, 0.35), cohort_size(10, 0.05)  # 0.29 x 100 is not 28
+    (29, 3, 1)
+    """
+    return max(1, int(participation * parties + 1e-9))
+
+
 def step_counts(sizes: ArrayLike, local_epochs: int, batch_size: int) -> NDArray[np.int64]:
     """Local steps of each party in a round: E * ceil(n / B), the last short batch kept.
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from itertools import product
 
 from fedskew.engine.algorithms import ALGORITHMS, Algorithm, find_algorithm
-from fedskew.profiles.errors import FedskewError, choices
+from fedskew.engine.algorithms.limits import check_hyper
+from fedskew.profiles.errors import FedskewError
 
 Hyper = dict[str, float | str]
 
@@ -61,13 +62,13 @@ def candidate(text: str) -> tuple[Algorithm, Hyper]:
     """
     base, *pairs = text.split()
     algorithm = find_algorithm(base)
-    known = {**algorithm.hyper, "lr": 0.0, "momentum": 0.0}
     hyper: Hyper = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals or key not in known:
-            raise FedskewError(f"{base} has no hyperparameter {key!r}; {choices(key, sorted(known))}")
-        hyper[key] = value if isinstance(known[key], str) else _number(key, value)
+        if not equals:
+            raise FedskewError(f"{pair!r} is not of the form KEY=VALUE, such as mu=0.1")
+        hyper[key] = value if isinstance(algorithm.hyper.get(key), str) else _number(key, value)
+    check_hyper(algorithm, hyper)
     if not pairs:
         return algorithm, hyper
     return replace(algorithm, name=text, title=f"{algorithm.title} {' '.join(pairs)}"), hyper

@@ -37,8 +37,7 @@ def prepared_table(table: Table, path: Path | None, seed: int) -> Partition:
     test = train.test
     if test is not None and table.test_rows is not None and len(test.labels) > table.test_rows:
         kept = np.sort(generator("study test rows", seed).choice(len(test.labels), table.test_rows, replace=False))
-        party = None if test.party is None else test.party[kept]
-        train = train.with_test(Holdout(test.features[kept], test.labels[kept], party))
+        train = train.with_test(test.select(kept))
     return train
 
 

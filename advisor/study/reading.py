@@ -190,7 +190,7 @@ def _caps(scale: str) -> dict[str, int]:
     caps: dict[str, int] = {}
     for pair in listed(scale):
         name, _, value = pair.partition("=")
-        if name not in SCALES or not value.isdigit() or int(value) < 1:
+        if name not in SCALES or not value.isdecimal() or int(value) < 1:
             raise FedskewError(f"--scale {pair!r}: give KEY=NUMBER, 1 or more; {choices(name, SCALES)}")
         caps[name] = int(value)
     return caps

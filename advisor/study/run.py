@@ -8,7 +8,7 @@ import math
 import shutil
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,12 +17,11 @@ from fedskew.advisor.study.candidates import candidate
 from fedskew.advisor.study.data import partition_of
 from fedskew.advisor.study.grid import Record, Setting
 from fedskew.advisor.study.versions import environment
-from fedskew.engine.algorithms import find_algorithm
-from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.plans import Estimate, ModelSpec, Trial, default_model
 from fedskew.engine.records import Validation
 from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
+from fedskew.engine.validation import reference_trials
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import EnvironmentFaultError, FedskewError
 from fedskew.profiles.partitions import Partition
@@ -187,17 +186,11 @@ def _trained(
 
 def _trials(setting: Setting, data: Prepared) -> list[Trial]:
     shape = data.x.shape[1:]
-    outputs = 1 if data.y.dtype.kind == "f" else data.classes
-    spec = ModelSpec(default_model(shape) if setting.model == "auto" else setting.model, shape, outputs)
+    spec = ModelSpec(default_model(shape) if setting.model == "auto" else setting.model, shape, data.outputs)
     seeds = tuple(range(setting.seed, setting.seed + setting.seeds))
     chosen = [candidate(text) for text in setting.candidates]
     trials = [Trial(algorithm, hyper, setting.training, seeds, spec) for algorithm, hyper in chosen]
-    if setting.references:
-        everyone = msgspec.structs.replace(setting.training, participation=1.0)
-        base = replace(trials[0], hyper={}, settings=everyone)
-        trials.append(replace(base, algorithm=find_algorithm("fedavg"), role="centralised"))
-        trials.append(replace(base, algorithm=LOCAL_ONLY, role="local_only"))
-    return trials
+    return trials + reference_trials(trials[0]) if setting.references else trials
 
 
 def _timeless(found: Validation) -> Validation:

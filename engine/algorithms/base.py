@@ -103,6 +103,36 @@ def weighted_mean(update: Update, hyper: Hyper) -> Next:  # noqa: ARG001
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers that a hyperparameter may be: from ``low`` on (with ``above``: above it), and less than ``below``."""
+
+    low: float = 0.0
+    above: bool = False
+    below: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is in the range."""
+        high = self.below is None or value < self.below
+        return high and (value > self.low if self.above else value >= self.low)
+
+    def __str__(self) -> str:
+        """The range in words.
+
+        Examples
+        --------
+        >>> str(POSITIVE), str(BELOW_ONE)
+        ('above 0', '0 or more and below 1')
+        """
+        low = f"above {self.low:g}" if self.above else f"{self.low:g} or more"
+        return low if self.below is None else f"{low} and below {self.below:g}"
+
+
+Limit = Range | tuple[str, ...]
+"""A range of numbers, or the texts that are known."""
+POSITIVE, NOT_NEGATIVE, BELOW_ONE = Range(above=True), Range(), Range(below=1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Algorithm:
     """A federated algorithm as a value.
 
@@ -113,6 +143,7 @@ class Algorithm:
     source : paper with equation or algorithm number
     link : arXiv or DOI address of the source
     hyper : default hyperparameters
+    limits : what they may be, by name; one that is not named may be any finite number, or any text
     grid : settings worth trying, each a change to ``hyper``; every algorithm offers the same number
     init : state before the first round
     gradient : added to the loss gradient, so it passes through momentum; None adds nothing
@@ -135,6 +166,7 @@ class Algorithm:
     source: str
     link: str
     hyper: Hyper = field(default_factory=dict)
+    limits: Mapping[str, Limit] = field(default_factory=dict)
     grid: tuple[Hyper, ...] = field(default=({}, {"lr": 0.003}, {"lr": 0.03}, {"lr": 0.1}))
     init: InitFn = no_state
     gradient: TermFn | None = None

@@ -13,7 +13,7 @@ pooled rows. h adds up all past changes: where local training falls short of a m
 overshoot.
 """
 
-from fedskew.engine.algorithms.base import Algorithm, Hyper, Local, Next, Start, Tensor, Update
+from fedskew.engine.algorithms.base import POSITIVE, Algorithm, Hyper, Local, Next, Start, Tensor, Update
 
 
 def memory(weights: Tensor, hyper: Hyper) -> Start:  # noqa: ARG001
@@ -42,6 +42,7 @@ FEDDYN = Algorithm(
     source="Acar et al. 2021, Algorithm 1",
     link="https://arxiv.org/abs/2111.04263",
     hyper={"alpha": 0.01},
+    limits={"alpha": POSITIVE},
     grid=({"alpha": 0.001}, {"alpha": 0.01}, {"alpha": 0.1}, {"alpha": 1.0}),
     init=memory,
     gradient=regulariser,

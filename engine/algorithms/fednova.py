@@ -43,5 +43,6 @@ FEDNOVA = Algorithm(
     source="Wang et al. 2020, equation 4",
     link="https://arxiv.org/abs/2007.07481",
     hyper={"form": "momentum", "lineage": "published"},
+    limits={"form": ("momentum", "tau"), "lineage": ("published", "code-2021")},
     aggregate=aggregate,
 )

@@ -17,8 +17,23 @@ for their start; Federated Learning Baselines ran it with server_lr 0.001, beta2
 FedAvgM's long-run step is 1 / (1 - beta) times a party's, so its grid reaches to smaller local rates.
 """
 
-from fedskew.engine.algorithms.base import Algorithm, Hyper, Next, Start, State, Tensor, Update
+from collections.abc import Mapping
 
+from fedskew.engine.algorithms.base import (
+    BELOW_ONE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Algorithm,
+    Hyper,
+    Limit,
+    Next,
+    Start,
+    State,
+    Tensor,
+    Update,
+)
+
+LIMITS: Mapping[str, Limit] = {"server_lr": POSITIVE, "beta1": BELOW_ONE, "beta2": BELOW_ONE, "tau": POSITIVE}
 RATES = tuple({"server_lr": rate} for rate in (0.01, 0.03, 0.1, 0.3))
 
 
@@ -86,6 +101,7 @@ FEDAVGM = Algorithm(
     source="Hsu et al. 2019, section 4",
     link="https://arxiv.org/abs/1909.06335",
     hyper={"server_lr": 1.0, "server_momentum": 0.9},
+    limits={"server_lr": POSITIVE, "server_momentum": BELOW_ONE},
     grid=({}, {"lr": 0.001}, {"lr": 0.003}, {"lr": 0.03}),
     init=no_velocity,
     aggregate=momentum,
@@ -97,6 +113,7 @@ FEDADAM = Algorithm(
     source="Reddi et al. 2021, Algorithm 2",
     link="https://arxiv.org/abs/2003.00295",
     hyper={"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3, "server_weight_decay": 0.0, "form": "reddi"},
+    limits={**LIMITS, "server_weight_decay": NOT_NEGATIVE, "form": ("reddi", "torch")},
     grid=RATES,
     init=moments,
     aggregate=adam,
@@ -109,6 +126,7 @@ FEDYOGI = Algorithm(
     source="Reddi et al. 2021, Algorithm 2",
     link="https://arxiv.org/abs/2003.00295",
     hyper={"server_lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3},
+    limits=LIMITS,
     grid=RATES,
     init=moments,
     aggregate=yogi,
@@ -121,6 +139,7 @@ FEDADAGRAD = Algorithm(
     source="Reddi et al. 2021, Algorithm 2",
     link="https://arxiv.org/abs/2003.00295",
     hyper={"server_lr": 0.1, "beta1": 0.0, "tau": 1e-3},
+    limits=LIMITS,
     grid=RATES,
     init=moments,
     aggregate=adagrad,

@@ -9,7 +9,7 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in Heteroge
 mu = 0 is FedAvg bit for bit. NIID-Bench tried mu in {0.001, 0.01, 0.1, 1}.
 """
 
-from fedskew.engine.algorithms.base import Algorithm, Hyper, Local, Tensor
+from fedskew.engine.algorithms.base import NOT_NEGATIVE, Algorithm, Hyper, Local, Tensor
 
 
 def proximal(local: Local, hyper: Hyper) -> Tensor:
@@ -23,6 +23,7 @@ FEDPROX = Algorithm(
     source="Li et al. 2020, Algorithm 2",
     link="https://arxiv.org/abs/1812.06127",
     hyper={"mu": 0.01},
+    limits={"mu": NOT_NEGATIVE},
     grid=({"mu": 0.001}, {"mu": 0.01}, {"mu": 0.1}, {"mu": 1.0}),
     gradient=proximal,
 )

@@ -13,7 +13,17 @@ The paper's best mu are 5 (CIFAR-10) and 1 (CIFAR-100, Tiny-ImageNet), on repres
 MLP has 8 before its last layer, where 1 does harm, so the default is the least that the paper tried, 0.1.
 """
 
-from fedskew.engine.algorithms.base import Algorithm, Hyper, Next, Start, Tensor, Update, mean_of
+from fedskew.engine.algorithms.base import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    Algorithm,
+    Hyper,
+    Next,
+    Start,
+    Tensor,
+    Update,
+    mean_of,
+)
 
 TINY = 1e-12  # a dead layer's representation is zero, and has no direction
 
@@ -47,6 +57,7 @@ MOON = Algorithm(
     source="Li et al. 2021, equation 3",
     link="https://arxiv.org/abs/2103.16257",
     hyper={"mu": 0.1, "temperature": 0.5},
+    limits={"mu": NOT_NEGATIVE, "temperature": POSITIVE},
     grid=({"mu": 0.01}, {"mu": 0.1}, {"mu": 1.0}, {"mu": 5.0}),
     init=no_model,
     penalty=contrast,

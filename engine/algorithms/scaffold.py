@@ -49,6 +49,7 @@ SCAFFOLD = Algorithm(
     source="Karimireddy et al. 2020, Algorithm 1, option II",
     link="https://arxiv.org/abs/1910.06378",
     hyper={"lineage": "published"},
+    limits={"lineage": ("published", "code-2021")},
     init=controls,
     step=correction,
     steady=True,

@@ -74,9 +74,10 @@ def _feature_noise(partition: Partition, values: Values, seed: int) -> Partition
 def _noisy_test(partition: Partition, test: Holdout, values: Values, scales: NDArray[np.float64], seed: int) -> Holdout:
     n, parties, unit = len(test.labels), partition.parties, _units(partition)
     clean = _as_float(test.features, unit)
-    labels, party = test.labels, test.party
+    labels, party, target = test.labels, test.party, test.target
     if values["noise_test"] == "all":
         clean, labels = np.concatenate([clean] * parties), np.tile(labels, parties)
+        target = None if target is None else np.tile(target, parties)
         party = np.repeat(np.arange(parties, dtype=np.int32), n)
     elif party is None:
         blocks = np.repeat(np.arange(parties, dtype=np.int32), even(n, parties))
@@ -86,7 +87,7 @@ def _noisy_test(partition: Partition, test: Holdout, values: Values, scales: NDA
         block = clean[rows]
         _add(block, _mask(partition, code, values) * scales[code] * unit, "test", seed, code)
         clean[rows] = block
-    return Holdout(clean, labels, party)
+    return Holdout(clean, labels, party, target)
 
 
 def _units(partition: Partition) -> NDArray[np.float32]:

@@ -81,6 +81,19 @@ def test_the_models_that_are_offered_are_those_of_the_engine() -> None:
         parameter_count("foo", 3, 2)
 
 
+@pytest.mark.parametrize(("model", "shape"), [("cnn", (1, 8, 8)), ("cnn", (3, 32, 15)), ("vgg9", (1, 7, 7))])
+def test_a_network_too_large_for_the_images_has_no_price_as_it_has_no_training(
+    model: str, shape: tuple[int, int, int]
+) -> None:
+    from fedskew.engine.models import build
+    from fedskew.engine.plans import ModelSpec
+
+    with pytest.raises(FedskewError, match="needs images of"):
+        parameter_count(model, 64, 10, shape)
+    with pytest.raises(FedskewError, match="needs images of"):
+        build(ModelSpec(model, shape, 10))
+
+
 def test_number_of_parameters_is_taken_as_given() -> None:
     assert parameter_count("1200000", 3, 2) == 1_200_000
 
@@ -93,7 +106,14 @@ def test_foreign_model_has_no_known_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"), [("mpl", "did you mean 'mlp'"), ("cnn", "needs images"), ("0", "unknown model")]
+    ("model", "said"),
+    [
+        ("mpl", "did you mean 'mlp'"),
+        ("cnn", "needs images"),
+        ("0", "unknown model"),
+        ("mlp_bn", "unknown model"),
+        ("vgg9_bn", "unknown model"),
+    ],
 )
 def test_impossible_model_is_named(model: str, said: str) -> None:
     with pytest.raises(FedskewError, match=said):

@@ -4,11 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedskew import FedskewError, read_report
+from fedskew import FedskewError, make_partition, read_report, validate
 from fedskew.advisor.delivery import begin, read_answer
 from fedskew.profiles.errors import EnvironmentFaultError
 
@@ -118,25 +119,44 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_command_refused_by_the_run_folder_does_not_replace_the_one_that_began_it(tmp_path, monkeypatch):
-    folder = tmp_path / "run"
-    monkeypatch.setattr(sys, "argv", ["fedskew", "validate", "a b.csv", "--run", "run"])
-    begin(folder)
-    (folder / "run.sqlite").touch()
-    monkeypatch.setattr(sys, "argv", ["fedskew", "validate", "c.csv", "--run", "run"])
-    begin(folder)
-    with pytest.raises(FedskewError, match=r"finish it with: fedskew validate 'a b\.csv' --run run"):
-        read_answer(folder)
+def trained(folder, labels, monkeypatch, command, **options):
+    """Train a toy into a folder as the command line would."""
+    monkeypatch.setattr(sys, "argv", ["fedskew", *command.split()])
+    toy = make_partition(labels[:, None] + np.linspace(0, 0.1, 80)[:, None], labels, np.repeat(["a", "b"], 40))
+    settings: Any = {"rounds": 1, "seeds": 1, "jobs": 1, "tuning": False, "references": False, "model": "linear"}
+    return validate(toy, ["fedavg"], run=folder, begun=lambda: begin(folder), **{**settings, **options})
 
 
-def test_an_answer_about_to_be_replaced_by_force_is_taken_away(tmp_path):
-    (tmp_path / "run.sqlite").touch()
+def test_a_refused_command_leaves_answer_and_command_of_the_run_before(tmp_path, monkeypatch):
+    labels = np.tile([0, 1], 40)
+    trained(tmp_path, labels, monkeypatch, "validate first.csv")
     (tmp_path / "answer.json").write_text("{}")
-    begin(tmp_path)
+    with pytest.raises(FedskewError, match="holds another run"):
+        trained(tmp_path, labels, monkeypatch, "validate second.csv", rounds=2)
+    with pytest.raises(FedskewError, match="other rows"):
+        trained(tmp_path, 1 - labels, monkeypatch, "validate third.csv", force_resume=True)
+    hyper = {"fedavg": {"foo": 1.0}}
+    with pytest.raises(FedskewError, match="no hyperparameter"):
+        trained(tmp_path, labels, monkeypatch, "validate fourth.csv", force_resume=True, hyper=hyper)
     assert read_answer(tmp_path) == b"{}"
-    begin(tmp_path, force=True)
-    with pytest.raises(FedskewError, match="not finished"):
+    assert (tmp_path / "command.txt").read_text() == "fedskew validate first.csv\n"
+
+
+def test_a_run_that_goes_on_keeps_its_answer_and_one_taken_over_by_force_does_not(tmp_path, monkeypatch):
+    labels = np.tile([0, 1], 40)
+    trained(tmp_path, labels, monkeypatch, "validate first.csv")
+    (tmp_path / "answer.json").write_text("{}")
+    trained(tmp_path, labels, monkeypatch, "validate again.csv")
+    assert read_answer(tmp_path) == b"{}"
+    trained(tmp_path, labels, monkeypatch, "validate forced.csv", rounds=2, force_resume=True)
+    with pytest.raises(FedskewError, match=r"not finished .* finish it with: fedskew validate forced\.csv"):
         read_answer(tmp_path)
+
+
+def test_a_command_that_trains_nothing_does_not_take_the_place_of_one_that_did(tmp_path, monkeypatch):
+    trained(tmp_path, np.tile([0, 1], 40), monkeypatch, "validate first.csv")
+    with pytest.raises(FedskewError, match="holds a validation, and this command makes none"):
+        begin(tmp_path, trains=False)
 
 
 def test_a_run_folder_that_is_a_file_is_the_machines_fault(silos):

@@ -1,11 +1,13 @@
 """validate() on small tables: pairing, worker counts, statuses, references, errors."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedskew.engine import Progress, Validation, validate
+from fedskew.engine import Estimate, Progress, Validation, validate
+from fedskew.engine.algorithms import find_algorithm
 from fedskew.profiles import FedskewError, Holdout, make_partition
 
 
@@ -120,6 +122,51 @@ def test_one_class_in_the_test_table_is_defined():
     assert found.references.majority.balanced_accuracy.mean == 1.0
 
 
+def test_a_perfect_model_is_no_constant_predictor_where_the_test_table_has_one_class():
+    table = blobs(spread=0.1)
+    test = Holdout(table.features[table.labels == 1][:5], np.ones(5, np.int64))
+    found = validate(table.with_test(test), ["fedavg"], jobs=1, **FAST)
+    assert (found.candidates[0].status, found.candidates[0].accuracy.mean) == ("ok", 1.0)
+    assert found.verdict.kind == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("participation", "trained"), [(0.05, 1), (0.15, 1), (0.19, 1), (0.35, 3), (0.5, 5), (1.0, 10)]
+)
+def test_bytes_and_steps_are_those_of_the_parties_that_train(participation, trained):
+    table = blobs(parties=10)
+    options: Any = {**FAST, "participation": participation, "references": False}
+    found = validate(table, ["fedavg"], jobs=1, **options).candidates[0]
+    weights = 2 * 3 + 3
+    assert found.bytes_per_party == round(8 * weights * FAST["rounds"] * trained / 10)
+    options["dtype"] = "float64"
+    wide = validate(table, ["fedavg"], jobs=1, **options).candidates[0]
+    assert wide.bytes_per_party == round(16 * weights * FAST["rounds"] * trained / 10)
+    told: list[Estimate] = []
+    validate(table, ["fedavg"], jobs=1, announce=told.append, **options)
+    assert told[0].lane_steps == FAST["rounds"] * FAST["seeds"] * FAST["local_epochs"] * trained  # one batch a party
+
+
+def test_a_batch_larger_than_every_party_is_the_party_and_costs_no_more():
+    options: Any = {**FAST, "references": False}  # the centralised line holds all rows, so its batch is larger
+    small = validate(blobs(), ["fedavg", "fednova"], jobs=1, batch_size=60, **options)
+    large = validate(blobs(), ["fedavg", "fednova"], jobs=1, batch_size=10**9, **options)
+    assert numbers(small) == numbers(large)
+
+
+def test_names_of_hyperparameters_take_any_case_as_candidates_do():
+    a = validate(blobs(), ["FedProx"], hyper={"FedProx": {"mu": 1.0}}, jobs=1, **FAST)
+    b = validate(blobs(), ["fedprox"], hyper={"fedprox": {"mu": 1.0}}, jobs=1, **FAST)
+    assert numbers(a) == numbers(b)
+
+
+def test_an_own_algorithm_with_nothing_to_try_is_tuned_all_the_same():
+    mine = replace(find_algorithm("fedavg"), name="mine", title="Mine", grid=())
+    found = validate(blobs(), ["fedavg", mine], jobs=1, **{**FAST, "tuning": True, "references": False})
+    assert found.candidates[1].algorithm == "mine"
+    assert found.candidates[1].tuning
+
+
 def test_parties_of_no_one_or_two_rows_train_along():
     labels = np.array([0, 1] * 30 + [0] + [0, 1])
     names = ("big", "empty", "one", "two")
@@ -167,6 +214,10 @@ def test_json_round_trip():
         ({"colour": 3}, "no setting 'colour'"),
         ({"hyper": {"fedprox": {"nu": 1.0}}}, "no hyperparameter 'nu'"),
         ({"hyper": {"fedavgg": {"lr": 1.0}}}, "no candidate"),
+        ({"hyper": {"fedprox": {"mu": float("inf")}}}, "fedprox.mu is inf; it must be a finite number"),
+        ({"lr": float("inf")}, "out of range"),
+        ({"seeds": 2.0}, "seeds is 2.0; it must be a whole number from 1"),
+        ({"seed": -1}, "seed is -1; it must be a whole number from 0"),
     ],
 )
 def test_wrong_arguments_are_named(change, words):
@@ -200,5 +251,5 @@ def test_a_single_seed_bounds_nothing_and_its_answer_reads_back():
 
 @pytest.mark.parametrize(("name", "count"), [("seeds", 0), ("seeds", -1), ("max_rows", 0), ("max_rows", -5)])
 def test_a_count_below_one_is_refused_by_name(name, count):
-    with pytest.raises(FedskewError, match=f"{name} is {count}; it must be 1 or more"):
+    with pytest.raises(FedskewError, match=f"{name} is {count}; it must be a whole number from 1 on"):
         validate(blobs(), ["fedavg"], **{**FAST, name: count})

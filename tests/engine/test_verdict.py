@@ -13,8 +13,31 @@ def gap(mean: float, error: float, seeds: int = 10) -> Spread:
     return Spread(mean, error**2, 0.0, seeds, 1000)
 
 
-def entry(name: str, status: str = "ok", mean: float | None = 0.8) -> Entry:
-    return Entry(name, name.upper(), status, mean)
+def entry(name: str, status: str = "ok", mean: float | None = 0.8, *, eliminated: bool = False) -> Entry:
+    return Entry(name, name.upper(), status, mean, eliminated)
+
+
+def test_an_eliminated_candidate_leaves_nothing_open():
+    surely = {"b": gap(-0.02, 0.002), "c": gap(-0.02, 0.01, seeds=5)}  # few seeds: its interval reaches the margin
+    kept = decide([entry("a"), entry("b"), entry("c")], "a", surely)
+    assert (kept.kind, "C against" in kept.text) == ("cannot_tell", True)
+    gone = decide([entry("a"), entry("b"), entry("c", eliminated=True)], "a", surely)
+    assert (gone.kind, gone.winner, gone.difference) == ("confirmed", "a", -0.02)
+    assert "the nearest, B," in gone.text
+
+
+def test_where_all_others_were_eliminated_the_recommended_one_is_confirmed():
+    found = decide([entry("a"), entry("b", eliminated=True)], "a", {"b": gap(-0.02, 0.01, seeds=5)})
+    assert (found.kind, found.winner) == ("confirmed", "a")
+    assert "the nearest, B," in found.text
+
+
+def test_an_eliminated_candidate_is_still_a_comparison():
+    near = {"b": gap(-0.01, 0.006, seeds=10)}  # t = 2.5 against the margin: settled alone, not among eleven
+    assert decide([entry("a"), entry("b")], "a", near).kind == "confirmed"
+    many = {**near, **{f"x{i}": gap(-0.2, 0.001, seeds=5) for i in range(9)}}
+    others = [entry(name, eliminated=name != "b") for name in many]
+    assert decide([entry("a"), *others], "a", many).kind == "cannot_tell"
 
 
 def test_all_failed_comes_first():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedskew.profiles import FedskewError, make_partition, profile, simulate
+from fedskew.profiles import FedskewError, Holdout, make_partition, profile, simulate
 from fedskew.profiles.lookalike import look_alike
 
 
@@ -30,6 +30,29 @@ def test_a_small_proxy_scales_all_silos_alike():
     share = alike.sizes / alike.sizes.sum()
     assert np.allclose(share, silos.sizes / silos.sizes.sum(), atol=0.01)
     assert any(f.code == "look_alike" and "scaled" in f.text for f in alike.findings)
+
+
+def test_test_rows_of_the_proxy_are_kept_in_the_new_codes():
+    silos = simulate(table(600, 2, 0), "iid", num_partitions=3)
+    proxy = table(900, 4, 1).select(np.arange(900) % 900 >= 1)  # class 0 is one row short, so it plays no part
+    held = table(80, 4, 2)
+    proxy = proxy.with_test(Holdout(held.features, held.labels))
+    alike = look_alike(profile(silos), proxy)
+    assert alike.test is not None
+    played = [proxy.class_names.index(name) for name in alike.class_names]
+    rows = [held.features[held.labels == code] for code in played]
+    for new, wanted in enumerate(rows):
+        np.testing.assert_array_equal(alike.test.features[alike.test.labels == new], wanted)
+    assert len(alike.test.labels) == sum(map(len, rows))
+
+
+def test_test_rows_of_other_classes_alone_are_none():
+    silos = simulate(table(600, 2, 0), "iid", num_partitions=3)
+    proxy = table(900, 4, 1)
+    chosen = look_alike(profile(silos), proxy).class_names
+    other = next(code for code, name in enumerate(proxy.class_names) if name not in chosen)
+    proxy = proxy.with_test(Holdout(np.zeros((4, 5), np.float32), np.full(4, other)))
+    assert look_alike(profile(silos), proxy).test is None
 
 
 def test_feature_skew_comes_back_near_the_profiles_index():

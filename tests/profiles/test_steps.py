@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from fedskew.profiles import FedskewError
-from fedskew.profiles.steps import fednova_weight_sum, step_counts, step_ratio
+from fedskew.profiles.steps import cohort_size, fednova_weight_sum, step_counts, step_ratio
+
+
+def test_the_cohort_is_the_floor_of_the_exact_product_and_never_nobody() -> None:
+    for parties in range(1, 201):
+        for percent in range(1, 101):
+            assert cohort_size(parties, percent / 100) == max(1, percent * parties // 100), (parties, percent)
 
 
 def test_steps_are_epochs_times_batches_with_the_short_one_kept() -> None:

@@ -1,0 +1,75 @@
+"""A run folder goes on with the user's own code only where that code is what began the run."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedskew.engine import validate
+from fedskew.engine.algorithms import ALGORITHMS, find_algorithm
+from fedskew.engine.algorithms.base import Hyper, Next, Update, weighted_mean
+from fedskew.engine.fingerprints import own_code
+from fedskew.profiles import FedskewError, make_partition
+
+FAST: Any = {"tuning": False, "rounds": 2, "seeds": 1, "jobs": 1, "model": "linear", "references": False}
+
+
+def learns(update: Update, hyper: Hyper) -> Next:
+    return weighted_mean(update, hyper)
+
+
+def stays(update: Update, hyper: Hyper) -> Next:
+    return Next(update.start.squeeze(-2))
+
+
+def toy():
+    labels = np.tile([0, 1], 40)
+    return make_partition(labels[:, None] + np.linspace(0, 0.1, 80)[:, None], labels, np.repeat(["a", "b"], 40))
+
+
+def mine(aggregate):
+    return replace(find_algorithm("fedavg"), name="mine", title="Mine", aggregate=aggregate)
+
+
+def test_what_the_package_ships_has_no_code_of_the_users():
+    for algorithm in ALGORITHMS:
+        assert own_code(algorithm, "mlp") == ""
+    assert own_code(replace(find_algorithm("fedprox"), name="fedprox mu=1"), "cnn") == ""
+
+
+def test_another_function_constant_or_closure_is_other_code():
+    def scaled(by):
+        return lambda update, hyper: Next(update.start.squeeze(-2) * by)
+
+    found = [
+        own_code(mine(one), "mlp") for one in (learns, stays, scaled(0.5), scaled(0.25), partial(learns, hyper={}))
+    ]
+    assert len(set(found)) == len(found)
+    assert own_code(mine(scaled(0.5)), "mlp") == found[2]
+
+
+def test_a_run_with_changed_code_under_the_same_name_is_refused(tmp_path):
+    validate(toy(), ["fedavg", mine(learns)], run=tmp_path, **FAST)
+    with pytest.raises(FedskewError, match="own code was"):
+        validate(toy(), ["fedavg", mine(stays)], run=tmp_path, **FAST)
+
+
+def test_by_force_the_changed_algorithm_is_trained_anew(tmp_path):
+    validate(toy(), ["fedavg", mine(learns)], run=tmp_path, **FAST)
+    forced = validate(toy(), ["fedavg", mine(stays)], run=tmp_path, force_resume=True, **FAST)
+    fresh = validate(toy(), ["fedavg", mine(stays)], **FAST)
+    assert [c.accuracy for c in forced.candidates] == [c.accuracy for c in fresh.candidates]
+
+
+def test_a_changed_model_factory_is_other_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "homemade.py").write_text("def net(shape, outputs): return 1\n")
+    before = own_code(find_algorithm("fedavg"), "homemade:net")
+    (tmp_path / "homemade.py").write_text("def net(shape, outputs): return 22\n")
+    assert before
+    assert own_code(find_algorithm("fedavg"), "homemade:net") != before
+    assert own_code(find_algorithm("fedavg"), "nowhere_at_all:net") == ""
+    assert "homemade" not in sys.modules

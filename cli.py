@@ -58,7 +58,7 @@ Rounds = Annotated[int | None, typer.Option(help="Communication rounds.")]
 Seeds = Annotated[int | None, typer.Option(help="Number of paired seeds.")]
 LocalEpochs = Annotated[int | None, typer.Option(help="Local epochs a round.")]
 BatchSize = Annotated[int | None, typer.Option(help="Minibatch size.")]
-Lr = Annotated[float | None, typer.Option(help="Local learning rate.")]
+Lr = Annotated[float | None, typer.Option(help="Local learning rate; tuning tries 0.3 to 10 times it.")]
 Model = Annotated[str | None, typer.Option(help="Model name or module:factory; default: by modality.")]
 MaxRows = Annotated[int | None, typer.Option(help="Train on at most this many rows.")]
 Jobs = Annotated[int | None, typer.Option(help="Worker processes; default: one a core.")]
@@ -83,6 +83,24 @@ Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Writ
 Html = Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write one self-contained page.")]
 Seed = Annotated[int, typer.Option(help="Base of every random choice.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from fedskew import __version__
+
+        typer.echo(f"fedskew {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+]
+
+
+@app.callback()
+def _root(*, version: Version = False) -> None:
+    del version  # its callback has answered
 
 
 @app.command(short_help="Measure how skewed the silos are, beyond chance.")
@@ -219,7 +237,8 @@ def validate(
             advice, recommended = ours, ours.algorithm
     with watching(json_, quiet=quiet) as watchers:
         found = check(partition, recommended=recommended, begun=lambda: begin(run), **watchers, **training)
-    deliver(found, json_, quiet=quiet, html=html, run=run, advice=advice)
+    known = measure(partition) if run is not None and advice is None else None
+    deliver(found, json_, quiet=quiet, html=html, run=run, advice=advice, profile=known)
     _leave(found)
 
 
@@ -275,10 +294,12 @@ def advise(
     options = locals()
     from fedskew.advisor import advise as advise_on
     from fedskew.advisor import demo_partition
-    from fedskew.advisor.arguments import check_outputs, constraints_of, training_options
+    from fedskew.advisor.arguments import check_outputs, constraints_of, refuse_training, training_options
     from fedskew.advisor.delivery import begin, deliver, watching
     from fedskew.advisor.sketch_command import read_silos, rows_of
 
+    if no_validate:
+        refuse_training(options)
     training = training_options(options)
     check_outputs(options)
     silos = demo_partition() if demo else read_silos(source, options)
@@ -363,7 +384,7 @@ def sketch(
 ) -> None:
     """Write the sufficient statistics of silos into a file: no rows, and all that profile needs.
 
-    Without --party each file is one silo, named by its stem.
+    Without --party each file is one silo, named by its stem, unless it names parties itself, as npz files may.
     """
     from fedskew.advisor.sketch_command import make_sketches
 
@@ -447,7 +468,10 @@ def partition(
     parameters = {name: str(options[name]) for name in names if options[name] is not None}
     if classes_per_party is not None:
         parameters["num_classes_per_partition"] = str(classes_per_party)
-    parameters |= dict(pair(text) for text in set_ or [])
+    for name, value in map(pair, set_ or []):
+        if name in parameters:
+            raise _wrong(f"{name} is given twice: {parameters[name]} and {value}")
+        parameters[name] = value
     made = partition_source(
         source,
         strategy,

@@ -59,8 +59,22 @@ def reading_options(options: Mapping[str, Any]) -> dict[str, Any]:
     how: dict[str, Any] = {name: options[name] for name in READING}
     for name in ("drop", "features"):
         if options[name] is not None:
-            how[name] = tuple(listed(options[name]))
+            how[name] = columns_of(name, options[name])
     return how
+
+
+def columns_of(name: str, text: str) -> tuple[str, ...]:
+    """The columns that an option lists; none at all would mean the opposite of what it says, and is refused.
+
+    Examples
+    --------
+    >>> columns_of("drop", "age, dose")
+    ('age', 'dose')
+    """
+    found = tuple(listed(text))
+    if not found:
+        raise FedskewError(f"--{name} names no column; give names such as age,dose, or leave it out")
+    return found
 
 
 def refuse_reading(options: Mapping[str, Any], why: str) -> None:
@@ -97,6 +111,11 @@ def check_outputs(options: Mapping[str, Any]) -> None:
     from fedskew.profiles.outputs import check_apart, check_run_apart
 
     given = {f"--{name.rstrip('_')}": options.get(name) for name in ("json_", "html", "out")}
+    for option, path in given.items():
+        if path == "":
+            raise FedskewError(f"{option} is empty; give a path")
+        if option != "--json" and str(path) == "-":
+            raise FedskewError(f"{option} -: only --json can go to stdout; give a path")
     outputs = {option: Path(path) for option, path in given.items() if path is not None and str(path) != "-"}
     for path in outputs.values():
         check_output(path)
@@ -215,6 +234,34 @@ def training_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return training
 
 
+TRAINING_ONLY = {
+    **dict.fromkeys(("preset", "algorithms", "rounds", "seeds", "lr", "max_rows", "jobs", "set_", "address")),
+    **dict.fromkeys(("no_references", "no_tuning", "force_resume"), False),
+    "backend": "local",
+}
+"""Options that training alone heeds, and their defaults."""
+
+
+def refuse_training(options: Mapping[str, Any]) -> None:
+    """Refuse options about the training where nothing is trained.
+
+    Raises
+    ------
+    FedskewError
+        One is given.
+
+    Examples
+    --------
+    >>> refuse_training({**TRAINING_ONLY, "rounds": 3})
+    Traceback (most recent call last):
+    ...
+    fedskew.profiles.errors.FedskewError: --no-validate trains nothing; leave out --rounds
+    """
+    for name, default in TRAINING_ONLY.items():
+        if options[name] not in (default, []):
+            raise FedskewError(f"--no-validate trains nothing; leave out --{name.rstrip('_').replace('_', '-')}")
+
+
 def _known(names: list[str]) -> list[str]:
     """Candidates by name, refused before any row is read where there is no such algorithm."""
     from fedskew.engine.algorithms import find_algorithm
@@ -250,8 +297,11 @@ def hyper_options(texts: list[str]) -> dict[str, dict[str, float | str]]:
         algorithm, dot, key = left.strip().rpartition(".")
         if not equals or not dot or not algorithm or not key:
             raise FedskewError(f"--set {text!r} is not of the form ALG.KEY=VALUE, such as fedprox.mu=0.1")
+        changes = found.setdefault(algorithm.lower(), {})
+        if key in changes:
+            raise FedskewError(f"--set {algorithm}.{key} is given twice: {changes[key]} and {value.strip()}")
         try:
-            found.setdefault(algorithm.lower(), {})[key] = float(value)
+            changes[key] = float(value)
         except ValueError:
-            found.setdefault(algorithm.lower(), {})[key] = value.strip()
+            changes[key] = value.strip()
     return found

@@ -18,7 +18,7 @@ from fedskew.advisor.recommendation import Recommendation
 from fedskew.advisor.terminal import Shown, show
 from fedskew.advisor.terminal_training import progress_view
 from fedskew.engine import Estimate, Progress, Validation
-from fedskew.profiles import FedskewError
+from fedskew.profiles import FedskewError, Profile
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.counting import many
 from fedskew.profiles.errors import EnvironmentFaultError
@@ -39,7 +39,15 @@ def console(target: str | None) -> Console:
     stream = sys.stderr if target == "-" else sys.stdout
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
-    return Console(stderr=target == "-", highlight=False)
+    return _Console(stderr=target == "-", highlight=False)
+
+
+class _Console(Console):
+    """Rich's console ends the process with code 1 where nobody reads on; ``| head`` is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, which ends with code 0."""
+        raise BrokenPipeError
 
 
 class Watchers(TypedDict):
@@ -113,6 +121,7 @@ def deliver(
     html: Path | None = None,
     run: Path | None = None,
     advice: Recommendation | None = None,
+    profile: Profile | None = None,
 ) -> None:
     """Write the JSON and the page where they were asked for, and print the tables.
 
@@ -125,6 +134,7 @@ def deliver(
     run : the run folder, which keeps the answer as ``answer.json``; None for none
     advice : the recommendation that a validation is about, where the command made it itself: the page and the run
         folder show it too, with its profile
+    profile : of the data, where there is no such advice: the run folder keeps it, since an export needs the classes
 
     Raises
     ------
@@ -132,7 +142,7 @@ def deliver(
         A file cannot be written.
     """
     if run is not None:
-        write_atomically(run / ANSWER, _document(record, advice))
+        write_atomically(run / ANSWER, _document(record, advice, profile))
     if target == "-":
         _write_out(record.to_json() + "\n")
     elif target is not None:
@@ -154,8 +164,12 @@ def _write_out(text: str) -> None:
     sys.stdout.write(text)
 
 
-def _document(record: Shown, advice: Recommendation | None) -> bytes:
-    """The record as JSON; a validation with its recommendation as ``advise`` writes them."""
+def _document(record: Shown, advice: Recommendation | None, profile: Profile | None) -> bytes:
+    """The record as JSON; a validation with its recommendation as ``advise`` writes them, or with its profile."""
+    if isinstance(record, Validation) and profile is not None:
+        from fedskew.advisor.reporting import report
+
+        return (report(record, profile).to_json() + "\n").encode()
     if isinstance(record, Validation) and advice is not None:
         record = Advice(profile=advice.profile, recommendation=advice, validation=record)
     return (record.to_json() + "\n").encode()

@@ -15,6 +15,7 @@ from fedskew.advisor.price import TITLES, Price, cost, price
 from fedskew.advisor.second_opinion import SecondOpinion, second_opinion
 from fedskew.advisor.situation import Situation
 from fedskew.advisor.tree import Step
+from fedskew.profiles.errors import check_type
 from fedskew.profiles.partitions import Modality
 from fedskew.profiles.records import Profile
 from fedskew.profiles.steps import cohort_size
@@ -125,6 +126,7 @@ def recommend(
     ----------
     Li, Diao, Chen, He, "Federated Learning on Non-IID Data Silos: An Experimental Study", ICDE 2022, decision tree.
     """
+    check_type("what a recommendation is made for", profile, Profile, "measure the silos first with profile(silos)")
     situation = Situation(
         profile=profile,
         modality=modality or profile.modality,

@@ -8,6 +8,7 @@ import json
 import platform
 from dataclasses import dataclass
 from importlib import metadata, resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -193,12 +194,12 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 _TYPES: dict[str, Any] = {PROFILE: Profile, RECOMMENDATION: Recommendation, VALIDATION: Validation}
 
 
-def read_report(text: str | bytes, where: str = "this JSON") -> Report:
+def read_report(text: str | bytes | Path, where: str = "this JSON") -> Report:
     """Read a JSON document that profile, recommend, validate, advise or :meth:`Report.to_json` wrote.
 
     Parameters
     ----------
-    text : the document
+    text : the document, or the path of its file or of a run folder
     where : what messages call it, such as the name of its file
 
     Raises
@@ -206,6 +207,10 @@ def read_report(text: str | bytes, where: str = "this JSON") -> Report:
     FedskewError
         It is none of these, or of another version.
     """
+    if isinstance(text, Path):
+        from fedskew.advisor.delivery import read_answer
+
+        text, where = read_answer(text), str(text)
     try:
         head = msgspec.json.decode(text, type=dict[str, Any])
         if "schema" in head:

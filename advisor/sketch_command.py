@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedskew.advisor.arguments import check_outputs, listed, read_source, refuse_reading
+from fedskew.advisor.arguments import check_outputs, columns_of, listed, read_source, refuse_reading
 from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.matrices import refuse_image_table
@@ -17,8 +17,9 @@ from fedskew.profiles.sketching.batches import STREAMED
 from fedskew.profiles.sketching.file import is_sketch, read_sketches, write_sketches
 from fedskew.profiles.sketching.minima import read_key
 from fedskew.profiles.sketching.plan import Plan, make_plan, read_plan, write_plan
+from fedskew.profiles.sketching.pool import TOLD
 from fedskew.profiles.sketching.privacy import noised, withheld
-from fedskew.profiles.sketching.record import Sketch
+from fedskew.profiles.sketching.record import Sketch, respelled
 from fedskew.profiles.sketching.scanning import scan_file
 
 if TYPE_CHECKING:
@@ -104,15 +105,24 @@ def make_sketches(source: list[Path], out: Path, options: Mapping[str, Any]) -> 
         The data cannot be read, or what is asked for does not go together.
     """
     check_outputs({**options, "source": _files(source)})
-    if options["label"] is None:
+    if options["label"] is None and any(_streams(path, options) for path in _files(source)):
         raise FedskewError("say which column is the label with --label")
+    if options["spend_again"] and options["epsilon"] is None:
+        raise FedskewError("--spend-again draws noise anew, so it needs --epsilon")
     epsilon, plan = options["epsilon"], None if options["plan"] is None else read_plan(options["plan"])
-    key = _hash_key(options, plan)
+    if plan is not None and epsilon is None and not plan.columns:
+        raise FedskewError(
+            f"{options['plan']}: names classes only, which is for --epsilon; for the joint index make a plan of the "
+            "sketches of all silos"
+        )
+    key = _hash_key(options, plan, _files(source))
     if epsilon is not None:
         _check_spending(out, options, plan)
     started, rows = time.monotonic(), _Rows(quiet=options["quiet"])
     kernel = None if epsilon is not None else plan  # noise goes on counts only
     found = [s for path in _files(source) for s in _sketched(path, options, kernel, key, rows)]
+    if plan is not None:
+        found = [respelled(sketch, plan.class_names) for sketch in found]
     held = sum(sketch.rows for sketch in found)  # those without a label or a party are in no sketch
     times = Counter(sketch.party for sketch in found)
     twice = [name for name, count in times.items() if count > 1]
@@ -135,7 +145,7 @@ def write_plan_of(source: list[Path], out: Path, classes: str | None) -> str:
     """Make a plan of sketches, or of a declared list of classes; returns what to tell."""
     check_outputs({"out": out, "source": sketch_files(source)})
     if classes is not None:
-        names = tuple(sorted({name.strip() for name in classes.split(",") if name.strip()}))
+        names = tuple(sorted(set(listed(classes))))
         if source or len(names) < 2:
             raise FedskewError("--classes a,b,c declares two classes and more, and takes the place of SKETCH files")
         made = Plan(class_names=names, columns=(), variance=0.0)
@@ -146,9 +156,10 @@ def write_plan_of(source: list[Path], out: Path, classes: str | None) -> str:
             raise FedskewError(f"{what}give the sketch files of all silos (or --classes a,b,c)")
         made = make_plan(found)
     write_plan(out, made)
+    left = "".join(f"\nleft out: column {name!r}: {TOLD[why]}" for name, why in made.left_out.items())
     return (
         f"plan of {many(len(made.class_names), 'class', 'classes')} and {many(len(made.columns), 'column')} "
-        f"written to {out}"
+        f"written to {out}{left}"
     )
 
 
@@ -169,11 +180,13 @@ def _check_spending(out: Path, options: Mapping[str, Any], plan: Plan | None) ->
             )
 
 
-def _hash_key(options: Mapping[str, Any], plan: Plan | None) -> bytes | None:
+def _hash_key(options: Mapping[str, Any], plan: Plan | None, files: Sequence[Path]) -> bytes | None:
     """The secret of the silos, if rows are to be hashed."""
     path = options["hash_key"]
     if path is None:
         return None
+    if path.resolve() in {file.resolve() for file in files}:
+        raise FedskewError(f"--hash-key {path} is the data; give a file that holds the silos' common secret")
     if plan is None:
         raise FedskewError("--hash-key needs --plan, so that all silos hash the same columns in the same form")
     for name in ("min_count", "epsilon"):
@@ -198,15 +211,14 @@ def _sketched(
 ) -> tuple[Sketch, ...]:
     if options["modality"] == "image" and path.suffix.lower() in STREAMED:
         refuse_image_table(path)
-    streams = path.suffix.lower() in STREAMED and options["task"] != "regression"
-    if not streams:
+    if not _streams(path, options):
         return _sketched_whole(path, options, plan, key, rows)
     wanted = Wanted(
         label=options["label"],
         party=options["party"],
         party_name=path.stem,
-        drop=_split(options["drop"]) or (),
-        features=_split(options["features"]),
+        drop=() if options["drop"] is None else columns_of("drop", options["drop"]),
+        features=None if options["features"] is None else columns_of("features", options["features"]),
         delimiter=options["delimiter"],
         encoding=options["encoding"],
         on_bad_row=options["on_bad_row"],
@@ -214,6 +226,11 @@ def _sketched(
     )
     before = rows.done
     return scan_file(path, wanted, plan, watch=lambda done: rows.show(before + done), tell=rows.tell, hash_key=key)
+
+
+def _streams(path: Path, options: Mapping[str, Any]) -> bool:
+    """Whether a file is read batch by batch, column by column; of all others the label is where their kind has it."""
+    return path.suffix.lower() in STREAMED and options["task"] != "regression"
 
 
 def _sketched_whole(
@@ -231,10 +248,6 @@ def _sketched_whole(
         partition = replace(partition, party_names=(path.stem,))
     rows.show(rows.done + partition.rows)
     return sketch(partition, plan, hash_key=key)
-
-
-def _split(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(listed(text))
 
 
 class _Rows:

@@ -83,9 +83,15 @@ def _user_module(spec: ModelSpec) -> nn.Module:
     where, _, name = spec.name.partition(":")
     try:
         factory = getattr(importlib.import_module(where), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # importing runs the user's file, which may raise anything
         raise FedskewError(f"model {spec.name!r} cannot be imported: {error}; give module:factory") from error
-    module = factory(spec.shape, spec.outputs)
+    try:
+        module = factory(spec.shape, spec.outputs)
+    except Exception as error:
+        raise FedskewError(
+            f"model {spec.name!r} cannot be built: calling it with ({spec.shape}, {spec.outputs}) raised "
+            f"{type(error).__name__}: {error}; it takes the shape of a row and the number of outputs"
+        ) from error
     if not isinstance(module, nn.Module):
         raise FedskewError(f"model {spec.name!r} returned a {type(module).__name__}; it must return a torch.nn.Module")
     return module

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 SCHEMA = "fedskew-validation/1"
@@ -139,6 +140,10 @@ class Verdict(_Record, frozen=True):
     settle: str | None = None
 
 
+GAP = {"difference": "difference", "lower": "difference_lower", "upper": "difference_upper"}
+LAST = ("loss", "bytes_per_party", "seconds")
+
+
 class Validation(_Record, frozen=True):
     """What the short paired runs found."""
 
@@ -154,6 +159,29 @@ class Validation(_Record, frozen=True):
     def to_json(self) -> str:
         """The validation as one JSON document with the stable keys, indented by two."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a candidate: status, score with its 95 % interval, what stands beside it, and the gap to the advice.
+
+        Returns
+        -------
+        pandas.DataFrame indexed by algorithm; NaN where a number is not known, as the gap of the recommended one
+        """
+        import pandas as pd
+
+        gaps = {gap.algorithm: gap for gap in self.comparisons}
+        rows = [
+            (
+                *(one.status, one.accuracy.mean, one.accuracy.lower, one.accuracy.upper, one.balanced_accuracy.mean),
+                *(None if one.algorithm not in gaps else getattr(gaps[one.algorithm], name) for name in GAP),
+                *(one.loss, one.bytes_per_party, one.seconds),
+            )
+            for one in self.candidates
+        ]
+        names = ("status", "accuracy", "lower", "upper", "balanced_accuracy", *GAP.values(), *LAST)
+        frame = pd.DataFrame(rows, columns=list(names), index=pd.Index([c.algorithm for c in self.candidates]))
+        frame.index.name = "algorithm"
+        return frame.astype({name: float for name in names if name not in ("status", "bytes_per_party")})
 
     def plot(self) -> "Figure":
         """One matplotlib Figure: leaderboard, learning curves, parties, and cost against the score."""

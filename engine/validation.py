@@ -18,7 +18,7 @@ from fedskew.engine.splits import Prepared, prepare
 from fedskew.engine.summaries import summarise
 from fedskew.engine.transforms import read_transforms
 from fedskew.engine.tuning import can_tune
-from fedskew.profiles.errors import FedskewError, check_whole
+from fedskew.profiles.errors import SILOS, FedskewError, check_type, check_whole
 from fedskew.profiles.partitions import Partition
 
 TRAINING = "training"
@@ -95,6 +95,7 @@ def validate(
     >>> [c.algorithm for c in found.candidates], found.recommended
     (['fedavg', 'fedprox'], 'fedavg')
     """
+    check_type("what is to be trained on", partition, Partition, SILOS)
     check_backend(backend, address)
     check_whole("seed", seed)
     for name, count in (("seeds", seeds), ("max_rows", max_rows), ("jobs", jobs)):

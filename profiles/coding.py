@@ -1,5 +1,6 @@
 """Label and party columns become codes and names; a continuous target becomes quantile bins."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def code_names(series: "pl.Series", what: str, where: str, *, guard: bool = True
     texts = unique.cast(pl.String)
     if guard:
         _check_id(series.name, what, where, len(unique), len(values) - values.null_count())
-    spelled = dict(zip(unique.to_list(), _one_spelling(texts.to_list()), strict=True))
+    spelled = dict(zip(unique.to_list(), one_spelling(texts.to_list()), strict=True))
     names = ordered_names(spelled.values())
     place = {name: code for code, name in enumerate(names)}
     if not len(unique):
@@ -135,7 +136,7 @@ def align(coded: Coded, names: tuple[str, ...]) -> tuple[NDArray[np.int64], tupl
     (array([ 1,  2, -1]), ('a', 'b', 'c'))
     """
     known = set(names)
-    twins = {name: _twin(name, known) for name in coded.names}
+    twins = {name: twin(name, known) for name in coded.names}
     everything = names + tuple(name for name in coded.names if twins[name] not in known)
     place = {name: code for code, name in enumerate(everything)}
     lookup = np.array([*(place[twins[name]] for name in coded.names), -1], dtype=np.int64)
@@ -192,13 +193,26 @@ def _float(values: "pl.Series") -> bool:
     return bool(values.str.contains(r"[.eE]|inf").any())
 
 
-def _twin(name: str, known: set[str]) -> str:
-    """The name as it is known: a column with holes spells 1 as ``1.0``, one without as ``1``."""
+def twin(name: str, known: Collection[str]) -> str:
+    """The name as it is known: a column with holes spells 1 as ``1.0``, one without as ``1``.
+
+    Examples
+    --------
+    >>> twin("1.0", {"1"}), twin("2", {"2.0"}), twin("3", {"1"})
+    ('1', '2.0', '3')
+    """
     other = name[:-2] if name.endswith(".0") else f"{name}.0"
     return other if name not in known and other in known else name
 
 
-def _one_spelling(texts: list[str]) -> list[str]:
+def one_spelling(texts: list[str]) -> list[str]:
+    """Names with ``1.0`` spelled ``1`` where both occur.
+
+    Examples
+    --------
+    >>> one_spelling(["1.0", "2.0", "1"])
+    ['1', '2.0', '1']
+    """
     known = set(texts)
     return [text[:-2] if text.endswith(".0") and text[:-2] in known else text for text in texts]
 

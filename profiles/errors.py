@@ -47,6 +47,23 @@ def missing_package(error: ModuleNotFoundError) -> EnvironmentFaultError:
     )
 
 
+SILOS = "make silos of it with read_table(source, label=..., party=...) or make_partition(features, labels, party)"
+
+
+def check_type(what: str, value: object, kind: type | tuple[type, ...], how: str) -> None:
+    """Refuse a value of another type, with how to come by the right one.
+
+    Examples
+    --------
+    >>> check_type("silos", "t.csv", bytes, "read the file first")
+    Traceback (most recent call last):
+        ...
+    fedskew.profiles.errors.FedskewError: silos is a str; read the file first
+    """
+    if not isinstance(value, kind):
+        raise FedskewError(f"{what} is a {type(value).__name__}; {how}")
+
+
 def check_whole(name: str, value: object, least: int = 0) -> None:
     """Refuse what is no whole number from ``least`` to 2**63 - 1.
 

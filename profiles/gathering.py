@@ -22,6 +22,7 @@ from fedskew.profiles.written import kind_of, looked_into
 if TYPE_CHECKING:
     import polars as pl
 
+PACKED = frozenset({".gz", ".zip", ".bz2", ".xz", ".zst", ".7z"})
 SUFFIXES = frozenset(suffix for reader in READERS for suffix in reader.suffixes)
 
 
@@ -120,7 +121,9 @@ def read_file(path: Path, options: Options) -> Loaded:
         raise FedskewError(f"{path}: is one image; give the folder that holds class/*.png or party/class/*.png")
     kind = kind_of(looked_into(path)) if path.suffix.lower() == ".json" else None
     if kind is not None:
-        raise FedskewError(f"{path}: is {kind}; it cannot be read as a silo")
+        raise FedskewError(f"{path}: is {kind} and holds no rows; give the data it was made of")
+    if path.suffix.lower() in PACKED:
+        raise FedskewError(f"{path}: is packed; unpack it first (only svmlight and idx files are read as they are)")
     endings = ", ".join(sorted(SUFFIXES))
     raise FedskewError(
         f"{path}: unknown kind of file; endings that are read: {endings} (or give --delimiter for text). Told by "

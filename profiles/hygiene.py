@@ -59,7 +59,7 @@ def _copies(partition: Partition) -> Iterator[Finding]:
         yield Finding(
             code="duplicate_rows", severity=_graded(count / partition.rows), text=text, parties=who, count=count
         )
-    elif shared.equal:
+    elif shared.equal and not leaks:
         text = (
             f"{shared.equal} rows also stand in another silo or the test set, no more than coarse columns give by "
             f"themselves"
@@ -189,7 +189,8 @@ def _missingness(
     rate = np.where(sizes > 0, blank / np.maximum(sizes, 1), -1.0)
     most, least = int(rate.argmax()), int(np.where(sizes > 0, rate, 2.0).argmin())
     text = (
-        f"{len(skewed)} columns are missing at other rates in some silos than in others; most in {name!r}: "
+        f"{many(len(skewed), 'column')} {'is' if len(skewed) == 1 else 'are'} missing at other rates in some silos "
+        f"than in others; most in {name!r}: "
         f"{rate[most]:.1%} in {party_names[most]!r}, {rate[least]:.1%} in {party_names[least]!r} "
         f"(share beyond chance {share:.3f})"
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fedskew.profiles.concept import concept_skew
+from fedskew.profiles.errors import SILOS, check_type
 from fedskew.profiles.feature import feature_skew
 from fedskew.profiles.hygiene import hygiene
 from fedskew.profiles.label import label_skew
@@ -41,6 +42,9 @@ def profile(partition: Partition | Sequence[Sketch]) -> Profile:
     ('label_count', 1.0, 2, 40)
     """
     if not isinstance(partition, Partition):
+        check_type("what is to be profiled", partition, (list, tuple), SILOS)
+        for one in partition:
+            check_type("one of what is to be profiled", one, Sketch, SILOS)
         from fedskew.profiles.sketching.pooled import profile_sketches
 
         return profile_sketches(partition)

@@ -36,3 +36,21 @@ def data_folder():
 def data_file():
     """A function from the name of a real data file to its path; the test skips with a reason where it is absent."""
     return _data_file
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs a command that must be refused as the user's error; gives its one line."""
+
+    from fedskew.cli import _explain, app
+
+    def refused(*words: object) -> str:
+        with pytest.raises(Exception) as error:
+            app([str(word) for word in words], standalone_mode=False)
+        assert _explain(error.value) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        (line,) = shown.err.splitlines()
+        return str(line).removeprefix("fedskew: ")
+
+    return refused

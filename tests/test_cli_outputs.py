@@ -16,22 +16,6 @@ def run(*words: object) -> str:
     return done.output
 
 
-@pytest.fixture
-def refused(capsys):
-    """Runs a command that must be refused as the user's error; gives its one line."""
-
-    def refused(*words: object) -> str:
-        with pytest.raises(Exception) as error:
-            app([str(word) for word in words], standalone_mode=False)
-        assert _explain(error.value) == 2
-        shown = capsys.readouterr()
-        assert shown.out == ""
-        (line,) = shown.err.splitlines()
-        return str(line).removeprefix("fedskew: ")
-
-    return refused
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     """Two silos, their table, and one file of each kind that fedskew writes of them."""

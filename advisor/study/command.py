@@ -63,6 +63,8 @@ def study_command(source: str | None, order: Order) -> int:
     if order.json not in (None, "-"):
         check_output(Path(str(order.json)))
         check_apart({"--json": Path(str(order.json))}, [Path(source)])
+    if order.data is not None and not Path(order.data).is_dir():
+        raise FedskewError(f"--data {order.data}: there is no such folder")
     study = read_study(source, order.data, order.scale, order.candidates)
     if order.only:
         study = only(study, order.only)

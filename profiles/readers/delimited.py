@@ -33,6 +33,11 @@ def read_delimited(path: Path, options: Options) -> Table:
     check_memory(path, check_file(path) * WIDE)
     delimiter = _delimiter(path, options)
     data = _utf8(path, path.read_bytes(), options.encoding)
+    if data[:4].lower() == b"sep=" and data[5:7].startswith((b"\n", b"\r")):
+        mark = data[4:5].decode("utf-8", "replace")
+        raise FedskewError(
+            f"{path}: line 1 is Excel's mark 'sep={mark}' and no header; remove it, and give --delimiter"
+        )
     if b"\n" not in data and b"\r" in data:
         data = data.replace(b"\r", b"\n")  # line ends of old Macs
     lines = scan_lines(data, delimiter)

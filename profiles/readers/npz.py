@@ -87,6 +87,8 @@ def pick_members(where: str, members: tuple[str, ...], get: Get, options: Option
     y = _named(where, members, "label", options.label) or _usual(members, LABELS)
     if y is None:
         raise FedskewError(f"{where}: has no labels 'y' or 'y_train'; name them with --label. {_there(members)}")
+    if x == y:
+        raise FedskewError(f"{where}: {x!r} is the label and cannot be the features too. {_there(members)}")
     asked = options.party if options.party_required or {options.party, f"{options.party}_train"} & {*members} else None
     party = _named(where, members, "party", asked) or _usual(members, PARTIES)
     classes = _usual(members, CLASSES)

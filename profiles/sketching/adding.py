@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.coding import plain
+from fedskew.profiles.coding import plain, twin
 from fedskew.profiles.columns import DATE, numbers, texts
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import PAIRS
@@ -219,10 +219,11 @@ def _add_kernel(scan: Scan, plan: Plan, full: NDArray[np.float32], groups: Group
 def _plan_labels(scan: Scan, plan: Plan, cell: NDArray[np.int64]) -> NDArray[np.int64]:
     """The code of each row's class in the plan."""
     place = {name: code for code, name in enumerate(plan.class_names)}
-    for party, label in scan.cells:
+    known = [twin(label, place) for _, label in scan.cells]
+    for (party, _), label in zip(scan.cells, known, strict=True):
         if label not in place:
             raise FedskewError(f"party {party!r} has a class that the plan has not: {label!r}; make the plan anew")
-    return np.array([place[label] for _, label in scan.cells], np.int64)[cell]
+    return np.array([place[label] for label in known], np.int64)[cell]
 
 
 def _add_hashes(scan: Scan, hashes: NDArray[np.uint64], cell: NDArray[np.int64]) -> None:

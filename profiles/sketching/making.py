@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedskew.profiles.coding import twin
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.histogram import bin_numbers, bits_between
 from fedskew.profiles.kernel import CHUNK_BYTES, PAIRS, Projection, random_features
@@ -48,8 +49,9 @@ def sketch(partition: Partition, plan: Plan | None = None, *, hash_key: bytes | 
         raise FedskewError("a plan is for dense tables; images and sparse tables are sketched without one")
     columns = tuple(c for c in partition.columns if c.stop > c.start) if dense else ()
     key = None if hash_key is None else row_key(hash_key, plan)
-    features = partition.features
+    features, names = partition.features, partition.class_names
     if plan is not None:
+        names = tuple(twin(name, plan.class_names) for name in names)
         features, columns = planned_features(plan, columns, features), plan.table_columns()
     return tuple(
         party_sketch(
@@ -57,7 +59,7 @@ def sketch(partition: Partition, plan: Plan | None = None, *, hash_key: bytes | 
             columns,
             features[partition.rows_of(code)] if dense else np.zeros((int(partition.sizes[code]), 0), np.float32),
             partition.labels[partition.rows_of(code)],
-            partition.class_names,
+            names,
             plan=plan,
             modality=partition.modality,
             key=key,
@@ -115,7 +117,7 @@ def party_sketch(
     ]
     return Sketch(
         party=party,
-        columns=tuple(heads),
+        columns=(*heads, *(plan.unused_heads() if plan is not None else ())),
         classes=tuple(sorted(classes, key=lambda cells: cells.name)),
         modality=modality,
         plan=None if plan is None else plan.sha256,

@@ -19,7 +19,7 @@ from fedskew.profiles.readers.base import check_file
 from fedskew.profiles.rowhash import row_hashes
 from fedskew.profiles.sketching.minima import RowKey
 from fedskew.profiles.sketching.pool import pool
-from fedskew.profiles.sketching.record import Count, Name, Sketch
+from fedskew.profiles.sketching.record import ColumnHead, Count, Name, Reason, Sketch, merged_heads
 
 MOST_BYTES = 64 * 2**20
 Finite = Annotated[float, Meta(ge=-3.5e38, le=3.5e38)]
@@ -43,7 +43,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     ``variance`` is that of all scaled features together, from which the kernel's width follows. Of a party that has
     more than ``most_rows`` rows by ``sizes`` a row enters if its hash, as a share of 2**64, is under their ratio; so
-    that all silos, and all parts of one, choose alike.
+    that all silos, and all parts of one, choose alike. ``left_out``: columns that the first sketches show to be of no
+    use, and why, so that the second ones can still say so.
     """
 
     class_names: tuple[Name, ...]
@@ -51,12 +52,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     variance: Annotated[float, Meta(ge=0, le=1e12)]
     sizes: dict[Name, Count] = {}
     most_rows: Annotated[int, Meta(ge=1, le=10**9)] = MOST_ROWS
+    left_out: dict[Name, Reason] = {}
     schema: Literal["fedskew-plan/1"] = "fedskew-plan/1"
 
     @property
     def width(self) -> int:
         """Number of features."""
         return sum(len(column.shift) for column in self.columns)
+
+    def unused_heads(self) -> tuple[ColumnHead, ...]:
+        """The columns left out, as a sketch that follows the plan tells them: after those that are used."""
+        left = enumerate(self.left_out.items(), start=len(self.columns))
+        return tuple(ColumnHead(name=name, place=place, kind="unused", reason=why) for place, (name, why) in left)
 
     @property
     def sha256(self) -> str:
@@ -133,6 +140,7 @@ def make_plan(sketches: Sequence[Sketch], *, most_rows: int = MOST_ROWS) -> Plan
         )
         for column in together.columns
     )
+    heads = merged_heads(sketch.columns for sketch in together.sketches)
     sizes = zip(together.party_names, together.counts.sum(axis=1).tolist(), strict=True)
     return Plan(
         class_names=together.class_names,
@@ -140,6 +148,7 @@ def make_plan(sketches: Sequence[Sketch], *, most_rows: int = MOST_ROWS) -> Plan
         variance=variance,
         sizes={name: size for name, size in sizes if size > most_rows},
         most_rows=most_rows,
+        left_out={head.name: head.reason for head in heads if head.kind == "unused" and head.reason},
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedskew.profiles.coding import one_spelling
 from fedskew.profiles.columns import CATEGORIES, FEW
 from fedskew.profiles.encoding import never_varies
 from fedskew.profiles.errors import FedskewError
@@ -15,14 +16,14 @@ from fedskew.profiles.histogram import coarser
 from fedskew.profiles.moments import Moments, no_moments, pooled
 from fedskew.profiles.noticed import Noticed
 from fedskew.profiles.partitions import Column, Finding, ordered_names
-from fedskew.profiles.sketching.record import ClassCells, Sketch, bits_within, merged_heads
+from fedskew.profiles.sketching.record import ClassCells, Sketch, bits_within, merged_heads, respelled
 
 TOLD = {
     "dates": "it holds dates or times",
     "type": "its type is no number and no text",
     "row_number": "it numbers the rows",
     "many_texts": "too many different texts",
-    "mixed_types": "numbers in some silos, text in others; give both the same plan",
+    "mixed_types": "numbers in some silos, text in others; make it one of both at every silo, or drop it",
     "missing": "all its values are missing",
 }
 
@@ -147,7 +148,9 @@ def pool(sketches: Sequence[Sketch], categories: dict[str, tuple[str, ...]] | No
         raise FedskewError("the row hashes of the sketches cannot be compared: give all silos the same --hash-key")
     place = {name: i for i, name in enumerate(ordered_names(times))}
     ordered = tuple(sorted(sketches, key=lambda sketch: place[sketch.party]))
-    names = ordered_names({cells.name for sketch in ordered for cells in sketch.classes})
+    known = set(one_spelling([cells.name for sketch in ordered for cells in sketch.classes]))
+    ordered = tuple(respelled(sketch, known) for sketch in ordered)
+    names = ordered_names(known)
     if not sum(sketch.rows for sketch in ordered):
         raise FedskewError("no sketch holds a row that has a label")
     cells = tuple({one.name: one for one in sketch.classes} for sketch in ordered)

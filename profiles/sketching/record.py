@@ -1,12 +1,13 @@
 """Sketch: one party's sufficient statistics, all that leaves a silo. They merge in any order, without a row."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
+from fedskew.profiles.coding import twin
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.histogram import MOST_BINS, coarser, fewer_bits
 from fedskew.profiles.moments import Moments, merged
@@ -20,6 +21,9 @@ Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Kind = Literal["numeric", "categorical", "empty", "unused"]
 REASONS = ("dates", "type", "row_number", "many_texts", "mixed_types")
 """Why a column is not used; of two silos' reasons the first in this order holds."""
+
+
+Reason = Literal["", "dates", "type", "row_number", "many_texts", "mixed_types"]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +43,7 @@ class ColumnHead(_Strict, frozen=True, kw_only=True):
     bits: Annotated[int, Meta(ge=0, le=23)] = 23
     binary: bool = True
     kept: bool = False
-    reason: Literal["", "dates", "type", "row_number", "many_texts", "mixed_types"] = ""
+    reason: Reason = ""
 
 
 class NumericCell(_Strict, frozen=True, kw_only=True):
@@ -175,6 +179,24 @@ def merge(one: Sketch, other: Sketch) -> Sketch:
         withheld=_merged_withheld(one.withheld, other.withheld),
         minima=merged_minima(one.minima, other.minima, (one.rows, other.rows)),
     )
+
+
+def respelled(sketch: Sketch, known: Collection[str]) -> Sketch:
+    """The sketch with its classes spelled as they are known elsewhere, ``1.0`` as ``1``; two of one name become one.
+
+    Examples
+    --------
+    >>> holed = Sketch(party="a", classes=(ClassCells(name="1.0", rows=2), ClassCells(name="x", rows=3)))
+    >>> [cells.name for cells in respelled(holed, {"1"}).classes]
+    ['1', 'x']
+    """
+    if all(twin(cells.name, known) == cells.name for cells in sketch.classes):
+        return sketch
+    classes: dict[str, ClassCells] = {}
+    for cells in sketch.classes:
+        named = msgspec.structs.replace(cells, name=twin(cells.name, known))
+        classes[named.name] = _merged_cells(classes[named.name], named) if named.name in classes else named
+    return msgspec.structs.replace(sketch, classes=tuple(classes[name] for name in sorted(classes)))
 
 
 def merged_heads(silos: Iterable[tuple[ColumnHead, ...]]) -> tuple[ColumnHead, ...]:

@@ -28,6 +28,7 @@ def sketches_of(path: Path, scan: Scan, wanted: Wanted) -> tuple[Sketch, ...]:
             structs.replace(there[c.name], place=place) if c.name in there else _absent(c.name, place)
             for place, c in enumerate(scan.plan.columns)
         ]
+        heads += scan.plan.unused_heads()
     sums = {head.name: scan.numeric[head.name].given_up_cells() for head in heads if head.kind == "numeric"}
     return tuple(
         Sketch(

@@ -14,8 +14,10 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.kernel import projection
 from fedskew.profiles.partitions import Column, Partition, make_partition
 from fedskew.profiles.records import ConceptSkew
+from fedskew.profiles.sketching.adding import Wanted
 from fedskew.profiles.sketching.pool import pool
 from fedskew.profiles.sketching.record import Sketch
+from fedskew.profiles.sketching.scanning import scan_file
 
 ROWS_ONLY = ("concept", "prevailing", "hygiene", "measures")
 COLUMNS = (
@@ -233,3 +235,48 @@ def test_real_silos_profile_alike(data_file):
     toy = read_table(data_file("mplsstops.parquet"), label="problem", party="policePrecinct")
     planned = sketch(toy, make_plan(sketch(toy)))
     assert differences(answer(toy), answer(planned)) == []
+
+
+def spelled(path, labels, mixed="12"):
+    rng = np.random.default_rng(len(str(path)))
+    rows = [f"{rng.normal():.3f},{labels[i % len(labels)]},{mixed[i % len(mixed)]}" for i in range(60)]
+    path.write_text("\n".join(["x,label,mix", *rows]) + "\n")
+    return path
+
+
+def second_round(paths):
+    """The sketches of silo files after both rounds, and the plan."""
+    first = [one for path in paths for one in scan_file(path, Wanted(label="label", party_name=path.stem), None)]
+    plan = make_plan(first)
+    second = [one for path in paths for one in scan_file(path, Wanted(label="label", party_name=path.stem), plan)]
+    return first, plan, second
+
+
+def test_a_silo_with_holes_in_its_label_has_the_classes_of_the_others(tmp_path):
+    paths = [spelled(tmp_path / "a.csv", ["1", "2", "03"]), spelled(tmp_path / "b.csv", ["1.0", "2.0", "03"])]
+    first, plan, second = second_round(paths)
+    rows = profile(read_table(paths, label="label"))
+    assert plan.class_names == rows.class_names == ("1", "2", "03")
+    for sums in (profile(first), profile(second)):
+        assert sums.class_names == rows.class_names
+        assert sums.label.skew == pytest.approx(rows.label.skew)
+        assert sums.prevailing.kind == rows.prevailing.kind == "none"
+    assert profile(second).feature.skew == pytest.approx(rows.feature.skew, abs=1e-6)
+
+
+def test_both_spellings_in_one_silo_are_one_class(tmp_path):
+    paths = [spelled(tmp_path / "a.csv", ["1", "1.0", "2"]), spelled(tmp_path / "b.csv", ["1", "2", "2"])]
+    rows, (first, _, second) = profile(read_table(paths, label="label")), second_round(paths)
+    assert rows.class_names == ("1", "2")
+    for sums in (profile(first), profile(second)):
+        assert sums.counts == rows.counts
+
+
+def test_a_column_of_two_kinds_is_told_of_after_the_second_round_too(tmp_path):
+    paths = [spelled(tmp_path / "a.csv", ["u", "v"], "123"), spelled(tmp_path / "b.csv", ["u", "v"], "12x")]
+    first, plan, second = second_round(paths)
+    assert [column.name for column in plan.columns] == ["x"]
+    assert plan.left_out == {"mix": "mixed_types"}
+    for sums in (profile(first), profile(second)):
+        (told,) = (finding.text for finding in sums.hygiene if finding.code == "unused_column")
+        assert "column 'mix' is not used: numbers in some silos, text in others" in told

@@ -21,7 +21,8 @@ class Silo:
     ----------
     party : the party's name, unlike any other's; order of minibatches depends on it, so keep it from run to run
     x : (n, F) numbers, NaN where missing, or images (n, C, H, W); the same columns in the same order at every party
-    y : (n,) codes 0 to K - 1 into CLASSES, or a continuous target where CLASSES is empty
+    y : (n,) codes 0 to K - 1 into CLASSES; where CLASSES is empty a continuous target, scaled alike at every party to a
+        mean near 0 and a deviation near 1, as in the runs that the learning rate comes from
     test_x, test_y : rows that never train, to test the model on; may have no rows
     """
 

@@ -116,13 +116,7 @@ class Range:
         return high and (value > self.low if self.above else value >= self.low)
 
     def __str__(self) -> str:
-        """The range in words.
-
-        Examples
-        --------
-        >>> str(POSITIVE), str(BELOW_ONE)
-        ('above 0', '0 or more and below 1')
-        """
+        """The range in words: ``above 0``, ``0 or more and below 1``."""
         low = f"above {self.low:g}" if self.above else f"{self.low:g} or more"
         return low if self.below is None else f"{low} and below {self.below:g}"
 

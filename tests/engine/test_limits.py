@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fedskew.engine.algorithms import ALGORITHMS, Algorithm
-from fedskew.engine.algorithms.base import Range
+from fedskew.engine.algorithms.base import BELOW_ONE, POSITIVE, Range
 from fedskew.engine.algorithms.limits import COMMON, check_hyper
 from fedskew.engine.settings import Settings, changed_settings
 from fedskew.profiles import FedskewError
@@ -62,7 +62,7 @@ def test_an_own_algorithm_without_limits_takes_any_finite_number() -> None:
 def test_ranges_are_what_their_words_say() -> None:
     assert [Range(above=True).holds(x) for x in (-1, 0, 1)] == [False, False, True]
     assert [Range(low=1, below=2).holds(x) for x in (0.5, 1, 1.5, 2)] == [False, True, True, False]
-    assert str(Range(low=1, below=2)) == "1 or more and below 2"
+    assert [str(one) for one in (POSITIVE, BELOW_ONE)] == ["above 0", "0 or more and below 1"]
 
 
 @pytest.mark.parametrize("name", ["lr", "weight_decay"])

@@ -306,15 +306,9 @@ def advise(
     partition = silos if no_validate else rows_of(silos)
     if no_validate:
         begin(run, trains=False)
+    how = {**training, "constraints": constraints_of(options), "begun": lambda: begin(run)}
     with watching(json_, quiet=quiet) as watchers:
-        found = advise_on(
-            partition,
-            validated=not no_validate,
-            constraints=constraints_of(options),
-            begun=lambda: begin(run),
-            **watchers,
-            **training,
-        )
+        found = advise_on(partition, validated=not no_validate, **how, **watchers)
     deliver(found, json_, quiet=quiet, html=html, run=run)
     _leave(found.validation)
 

@@ -15,11 +15,12 @@ from fedskew.profiles.matrices import refuse_image_table
 from fedskew.profiles.sketching.adding import Wanted
 from fedskew.profiles.sketching.batches import STREAMED
 from fedskew.profiles.sketching.file import is_sketch, read_sketches, write_sketches
+from fedskew.profiles.sketching.merging import respelled
 from fedskew.profiles.sketching.minima import read_key
 from fedskew.profiles.sketching.plan import Plan, make_plan, read_plan, write_plan
 from fedskew.profiles.sketching.pool import TOLD
 from fedskew.profiles.sketching.privacy import noised, withheld
-from fedskew.profiles.sketching.record import Sketch, respelled
+from fedskew.profiles.sketching.record import Sketch
 from fedskew.profiles.sketching.scanning import scan_file
 
 if TYPE_CHECKING:

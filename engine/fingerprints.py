@@ -31,9 +31,6 @@ def own_code(algorithm: Algorithm, model: str) -> str:
     >>> from fedskew.engine.algorithms import find_algorithm
     >>> own_code(find_algorithm("scaffold+wsm"), "mlp")
     ''
-    >>> mine = Algorithm(name="mine", title="Mine", source="", link="", aggregate=lambda update, hyper: None)
-    >>> len(own_code(mine, "mlp"))
-    32
     """
     values = (getattr(algorithm, field.name) for field in fields(algorithm))
     parts = [part for value in values if callable(value) for part in _function(value)]

@@ -20,10 +20,10 @@ from fedskew.profiles.simulate import simulate as simulate
 from fedskew.profiles.sketching.file import read_sketches as read_sketches
 from fedskew.profiles.sketching.file import write_sketches as write_sketches
 from fedskew.profiles.sketching.making import sketch as sketch
+from fedskew.profiles.sketching.merging import merge as merge
 from fedskew.profiles.sketching.plan import Plan as Plan
 from fedskew.profiles.sketching.plan import make_plan as make_plan
 from fedskew.profiles.sketching.record import Sketch as Sketch
-from fedskew.profiles.sketching.record import merge as merge
 from fedskew.profiles.steps import fednova_weight_sum as fednova_weight_sum
 from fedskew.profiles.steps import step_counts as step_counts
 from fedskew.profiles.steps import step_ratio as step_ratio

@@ -17,9 +17,10 @@ from fedskew.profiles.kernel import MOST_ROWS, Projection, table_projection
 from fedskew.profiles.partitions import Column
 from fedskew.profiles.readers.base import check_file
 from fedskew.profiles.rowhash import row_hashes
+from fedskew.profiles.sketching.merging import merged_heads
 from fedskew.profiles.sketching.minima import RowKey
 from fedskew.profiles.sketching.pool import pool
-from fedskew.profiles.sketching.record import ColumnHead, Count, Name, Reason, Sketch, merged_heads
+from fedskew.profiles.sketching.record import ColumnHead, Count, Name, Reason, Sketch
 
 MOST_BYTES = 64 * 2**20
 Finite = Annotated[float, Meta(ge=-3.5e38, le=3.5e38)]

@@ -16,7 +16,8 @@ from fedskew.profiles.histogram import coarser
 from fedskew.profiles.moments import Moments, no_moments, pooled
 from fedskew.profiles.noticed import Noticed
 from fedskew.profiles.partitions import Column, Finding, ordered_names
-from fedskew.profiles.sketching.record import ClassCells, Sketch, bits_within, merged_heads, respelled
+from fedskew.profiles.sketching.merging import bits_within, merged_heads, respelled
+from fedskew.profiles.sketching.record import ClassCells, Sketch
 
 TOLD = {
     "dates": "it holds dates or times",

@@ -16,7 +16,7 @@ from fedskew.profiles.sketching.adding import Wanted
 from fedskew.profiles.sketching.blocks import Groups, Room
 from fedskew.profiles.sketching.budget import Budget
 from fedskew.profiles.sketching.file import decoded, encoded
-from fedskew.profiles.sketching.record import merge
+from fedskew.profiles.sketching.merging import merge
 from fedskew.profiles.sketching.scanning import scan_file
 from fedskew.profiles.sketching.tallies import NumericTally, settle
 

@@ -15,7 +15,8 @@ from fedskew.profiles.moments import merged, moments_of, no_moments, pooled
 from fedskew.profiles.partitions import Column, make_partition
 from fedskew.profiles.sketching.file import encoded
 from fedskew.profiles.sketching.making import party_sketch, sketch
-from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch, merge
+from fedskew.profiles.sketching.merging import merge
+from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
 
 EXAMPLES = int(os.environ.get("FEDSKEW_EXAMPLES", "40"))
 COLUMNS = (Column("a", "numeric", 0, 1), Column("b", "numeric", 1, 2), Column("k", "categorical", 2, 4, ("u", "v")))

@@ -1,5 +1,7 @@
 """A run folder goes on with the user's own code only where that code is what began the run."""
 
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
@@ -49,6 +51,35 @@ def test_another_function_constant_or_closure_is_other_code():
     ]
     assert len(set(found)) == len(found)
     assert own_code(mine(scaled(0.5)), "mlp") == found[2]
+
+
+PROCESS = """
+from dataclasses import replace
+from fedskew.engine.algorithms import find_algorithm
+from fedskew.engine.fingerprints import own_code
+class Odd: pass
+def made(odd, by):
+    def again(update, hyper):
+        return again if hyper in {"a", "b", "c", "d"} or odd else by(update)
+    return again
+mine = replace(find_algorithm("fedavg"), name="mine", aggregate=made(Odd(), lambda update: {1: update}))
+print(own_code(mine, "mlp"))
+"""
+
+
+def test_the_hash_is_the_same_in_every_process_whatever_the_code_holds():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PROCESS],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+    assert len(found.pop().strip()) == 32
 
 
 def test_a_run_with_changed_code_under_the_same_name_is_refused(tmp_path):

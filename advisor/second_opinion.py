@@ -261,7 +261,7 @@ def second_opinion(
 def shortlist(opinion: SecondOpinion, recommended: str) -> tuple[str, ...]:
     """The candidates worth training: the recommended one, FedAvg, and the evidence's first :data:`SHORTLIST`.
 
-    On our own study, without the data set judged, the best of these five loses 0.3 to 0.7 points to the best of all
+    On our own study, without the data set judged, the best of these five loses 0.2 to 0.6 points to the best of all
     candidates (``docs/recommendation.md``, 4.1).
 
     Examples
@@ -271,7 +271,7 @@ def shortlist(opinion: SecondOpinion, recommended: str) -> tuple[str, ...]:
     >>> from fedskew.profiles import profile
     >>> found = recommend(profile(demo_partition()))
     >>> shortlist(found.second_opinion, found.algorithm)
-    ('scaffold', 'fedavg', 'fedyogi', 'fedadam', 'fedadagrad', 'fedprox')
+    ('scaffold', 'fedavg', 'fedyogi', 'fedadam', 'fedadagrad', 'fedavgm')
     """
     names = [one.algorithm for one in opinion.candidates[:SHORTLIST]]
     return tuple(dict.fromkeys((recommended, "fedavg", *names)))

@@ -58,7 +58,10 @@ def taken(folder: Path) -> tuple[tuple[OwnRow, ...], str]:
     if not results:
         raise FedskewError(f"{folder}: there is no finished setting in it; run fedskew study evidence --out {folder}")
     made = json.loads((folder / "environment.json").read_text())
-    code = ", ".join(f"{name} {made[-1][name]}" for name in ("fedskew", "code", "torch", "numpy"))
+    code = ", ".join(  # a study may have gone on with newer code: all of them are named
+        f"{name} {' and '.join(dict.fromkeys(one[name] for one in made))}"
+        for name in ("fedskew", "code", "torch", "numpy")
+    )
     shape = {(r.setting.rounds, r.setting.local_epochs, r.setting.seeds, r.setting.tuning) for r in results}
     text = "; ".join(
         f"{rounds} rounds, E {epochs}, {seeds} seeds, {'equal tuning' if tuning else 'no tuning'}"

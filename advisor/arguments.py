@@ -92,9 +92,14 @@ def refuse_reading(options: Mapping[str, Any], why: str) -> None:
     ...
     fedskew.profiles.errors.FedskewError: p.json is a profile; leave out --label
     """
-    for name in (*READING, "drop", "features"):
-        if options.get(name) not in (None, "error"):
-            raise FedskewError(f"{why}; leave out --{name.replace('_', '-')}")
+    _refuse(options, {**dict.fromkeys((*READING, "drop", "features")), "on_bad_row": "error"}, why)
+
+
+def _refuse(options: Mapping[str, Any], defaults: Mapping[str, Any], why: str) -> None:
+    """Refuse the first of some options that is not at its default."""
+    for name, default in defaults.items():
+        if options.get(name) not in (None, [], default):
+            raise FedskewError(f"{why}; leave out --{name.rstrip('_').replace('_', '-')}")
 
 
 def check_outputs(options: Mapping[str, Any]) -> None:
@@ -257,9 +262,7 @@ def refuse_training(options: Mapping[str, Any]) -> None:
     ...
     fedskew.profiles.errors.FedskewError: --no-validate trains nothing; leave out --rounds
     """
-    for name, default in TRAINING_ONLY.items():
-        if options[name] not in (default, []):
-            raise FedskewError(f"--no-validate trains nothing; leave out --{name.rstrip('_').replace('_', '-')}")
+    _refuse(options, TRAINING_ONLY, "--no-validate trains nothing")
 
 
 def _known(names: list[str]) -> list[str]:

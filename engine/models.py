@@ -17,6 +17,7 @@ from fedskew.engine.networks.residual import (
     resnet50_bn,
 )
 from fedskew.engine.plans import ModelSpec
+from fedskew.engine.pool_losses import short_of_memory
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.keyed import seed_of
 
@@ -84,12 +85,14 @@ def _user_module(spec: ModelSpec) -> nn.Module:
     try:
         factory = getattr(importlib.import_module(where), name)
     except Exception as error:  # importing runs the user's file, which may raise anything
-        _let_pass(error)
+        if short_of_memory(error):
+            raise
         raise FedskewError(f"model {spec.name!r} cannot be imported: {error}; give module:factory") from error
     try:
         module = factory(spec.shape, spec.outputs)
     except Exception as error:
-        _let_pass(error)
+        if short_of_memory(error):
+            raise  # the machine's fault, and no mistake in the network: tried again, and told so
         raise FedskewError(
             f"model {spec.name!r} cannot be built: calling it with ({spec.shape}, {spec.outputs}) raised "
             f"{type(error).__name__}: {error}; it takes the shape of a row and the number of outputs"
@@ -97,9 +100,3 @@ def _user_module(spec: ModelSpec) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise FedskewError(f"model {spec.name!r} returned a {type(module).__name__}; it must return a torch.nn.Module")
     return module
-
-
-def _let_pass(error: Exception) -> None:
-    """Memory that runs out is the machine's fault, and no mistake in the user's network: tried again, and told so."""
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # torch raises a RuntimeError
-        raise error

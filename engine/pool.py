@@ -5,10 +5,12 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -165,10 +167,8 @@ class Workers:
         """Count the deaths that broke the pool, and end what is left of it."""
         processes = dict((self._pool._processes or {}) if self._pool is not None else {})  # noqa: SLF001  (as below)
         running = {int(self._board[3 * i + 2]): i for i in left if self._board[3 * i + 2]}
+        codes = _exit_codes(processes)
         self._stop(kill=True)
-        for process in processes.values():
-            process.join(5)
-        codes = {pid: process.exitcode for pid, process in processes.items()}
         found = blamed(running, codes) or dict.fromkeys(left, "killed as it started")
         for i, reason in found.items():
             losses.count(i, reason)
@@ -217,6 +217,20 @@ def _count(losses: Losses, i: int, error: MemoryError | RuntimeError) -> None:
     if isinstance(error, BrokenProcessPool) or not short_of_memory(error):
         raise error
     losses.count(i, MEMORY)
+
+
+def _exit_codes(processes: Mapping[int, BaseProcess], seconds: float = 5.0) -> dict[int, int | None]:
+    """Exit codes of a broken pool's processes, whose own thread ends the survivors with SIGTERM and awaits them all.
+
+    A code can be None for a moment after the end: that thread has found it and not noted it yet. Nothing is killed
+    here before all are known: a survivor would end like the culprit.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        codes = {pid: process.exitcode for pid, process in processes.items()}
+        if None not in codes.values() or time.monotonic() > until:
+            return codes
+        time.sleep(0.01)
 
 
 def _last(parts: Sequence[Part]) -> tuple[str, str] | None:

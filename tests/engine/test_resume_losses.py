@@ -2,6 +2,8 @@
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
@@ -113,6 +115,30 @@ def test_a_lack_of_memory_once_costs_one_retry_and_no_bit(frail: Any) -> None:
     expected = timeless(run(frail, "", 1))
     assert timeless(run(frail, "memory once", 1)) == expected
     assert len(tries(frail)) == 2
+
+
+@pytest.mark.kills
+@pytest.mark.slow
+def test_how_a_worker_died_is_told_however_late_its_end_is_noticed(frail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reaped = os.waitpid
+
+    def late(pid: int, flags: int) -> tuple[int, int]:
+        main = threading.current_thread() is threading.main_thread()
+        time.sleep(0.2 if main else 0)
+        found = reaped(pid, flags)
+        time.sleep(1 if found[0] and not main else 0)  # meanwhile nobody else can learn this process's exit code
+        return found
+
+    monkeypatch.setattr(os, "waitpid", late)
+    (frail.FOLDER / "how").write_text("die")
+    model = ModelSpec("mlp", (4,), 3)
+    trials = [
+        Trial(algorithm, {}, Settings(rounds=rounds), (0,), model)
+        for algorithm, rounds in ((find_algorithm("fedavg"), 40), (frail.ALGORITHM, 1))
+    ]
+    told = r"died 1 times while training frail \(killed by signal 9, probably out of memory\)"
+    with pool.Workers({"main": prepare(table())}, 2) as workers, pytest.raises(EnvironmentFaultError, match=told):
+        workers.run(trials, most=0)
 
 
 @pytest.mark.kills

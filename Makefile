@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Nothing is compiled ahead (--no-compile): that takes longer than the rest of an installation, and most is never imported.
 demo: $(VENV)/.user ## install into .venv, then profile, recommend and validate on the shipped data
 	$(BIN)/fedskew advise --demo
 
@@ -34,7 +35,7 @@ docs: $(VENV)/.docs ## the documentation as a site in build/site; any warning is
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/.docs: pyproject.toml constraints.txt $(VENV)/.user
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[docs]'
 	touch $@
 
 test-browser: $(VENV)/.dev ## look at report pages in chromium; skipped, with the reason, where that cannot be
@@ -59,15 +60,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.user: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e .
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt $(VENV)/.user
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 
 $(VENV)/.ray: pyproject.toml constraints.txt $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,ray]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev,ray]'
 	touch $@
 
 clean:

@@ -76,7 +76,17 @@ def test_a_folder_of_silo_files_gives_the_same_answers_as_the_table(stops, tmp_p
     folder.mkdir()
     for (name,), rows in pl.read_csv(stops).group_by("precinct"):
         rows.drop("precinct").write_csv(folder / f"{name}.csv")
-    options = ("--label", "problem", "--json", "-", "--quiet", *QUICK, "--no-references")
+    options = (
+        "--label",
+        "problem",
+        "--json",
+        "-",
+        "--quiet",
+        *QUICK,
+        "--no-references",
+        "--algorithms",
+        "fedavg,scaffold",
+    )
     table = fedskew("advise", stops, "--party", "precinct", *options)
     silos = fedskew("advise", folder, *options)
     files = fedskew("advise", *sorted(folder.iterdir()), *options)

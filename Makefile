@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # Nothing is compiled ahead (--no-compile): that takes longer than the rest of an installation, and most is never imported.
+# What is imported is compiled once, also where Python is told to keep nothing.
+unexport PYTHONDONTWRITEBYTECODE
+
 demo: $(VENV)/.user ## install into .venv, then profile, recommend and validate on the shipped data
 	$(BIN)/fedskew advise --demo
 

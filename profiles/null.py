@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from typing import Any
 
 import numpy as np
@@ -97,15 +100,43 @@ def chance_tables(by_party: Counts, by_class: Counts, draws: int, key: str) -> I
         block = max(1, BLOCK_CELLS // cells)
         yield from (_cell_by_cell(by_party, by_class, min(block, draws - at), rng) for at in range(0, draws, block))
         return
-    from scipy.stats import random_table
-
-    law = random_table(by_party, by_class)
     boyett = ROW_NS * int(by_party.sum()) + EMPTY_NS * cells < CELL_NS * cells
     block = max(1, min(draws, BLOCK_CELLS // cells))
     for start in range(0, draws, block):
-        size = min(block, draws - start)
-        tables = law.rvs(size, method="boyett" if boyett else "patefield", random_state=rng)
-        yield np.asarray(tables).astype(np.int64, copy=False).reshape(size, len(by_party), len(by_class))
+        yield _stepped(by_party, by_class, min(block, draws - start), rng, boyett=boyett)
+
+
+def _stepped(by_party: Counts, by_class: Counts, draws: int, rng: np.random.Generator, *, boyett: bool) -> Counts:
+    """Tables (d, P, K) by the methods of scipy's ``random_table``, ``boyett`` or else Patefield's."""
+    compiled = _compiled()
+    if compiled is not None:
+        draw = compiled.rvs_rcont1 if boyett else compiled.rvs_rcont2
+        tables = draw(by_party.astype(np.int64), by_class.astype(np.int64), int(by_party.sum()), draws, rng)
+    else:
+        from scipy.stats import random_table
+
+        law = random_table(by_party, by_class)
+        tables = law.rvs(draws, method="boyett" if boyett else "patefield", random_state=rng)
+    return np.asarray(tables).astype(np.int64, copy=False).reshape(draws, len(by_party), len(by_class))
+
+
+@cache
+def _compiled() -> Any:
+    """The compiled functions behind ``random_table``; None where this version of scipy keeps them elsewhere.
+
+    They are loaded alone, since importing scipy.stats takes a second: as long as all the rest of a small profile.
+    """
+    import scipy
+
+    found = PathFinder.find_spec("rcont", [f"{folder}/stats/_rcont" for folder in scipy.__path__])
+    if found is None or found.loader is None:
+        return None
+    try:
+        module = module_from_spec(found)
+        found.loader.exec_module(module)
+    except ImportError:
+        return None
+    return module if hasattr(module, "rvs_rcont1") and hasattr(module, "rvs_rcont2") else None
 
 
 def _dealt(by_party: Counts, by_class: Counts, rng: np.random.Generator) -> Counts:

@@ -1,12 +1,14 @@
 """Chance: tables with both margins fixed."""
 
 from itertools import permutations
+from typing import Literal
 
 import numpy as np
 import pytest
-from scipy.stats import fisher_exact, hypergeom
+from scipy.stats import fisher_exact, hypergeom, random_table
 
 from fedskew.profiles import null
+from fedskew.profiles.keyed import generator
 from fedskew.profiles.label import cell_sum
 from fedskew.profiles.null import Chance, chance_of, chance_tables, draws_for
 
@@ -53,6 +55,22 @@ def test_margins_are_kept_in_every_way_of_drawing(monkeypatch: pytest.MonkeyPatc
         assert tables.shape == (40, 3, 4)
         assert (tables.sum(axis=2) == rows).all()
         assert (tables.sum(axis=1) == columns).all()
+
+
+@pytest.mark.parametrize(("method", "cell_ns"), [("boyett", 1e9), ("patefield", 0.0)])
+@pytest.mark.parametrize("alone", [True, False])
+def test_tables_are_those_of_scipy_whether_its_compiled_part_is_found_or_not(
+    alone: bool, method: Literal["boyett", "patefield"], cell_ns: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, columns = np.array([30, 3, 50]), np.array([40, 1, 22, 20])
+    monkeypatch.setattr(null, "CELL_NS", cell_ns)
+    assert null._compiled() is not None  # else every profile takes a second more
+    if not alone:
+        monkeypatch.setattr(null, "_compiled", lambda: None)
+    found = np.concatenate(list(chance_tables(rows, columns, 40, "test")))
+    rng = generator("chance tables", "test")
+    assert (found == random_table(rows, columns).rvs(40, method=method, random_state=rng)).all()
+    assert rows.tolist() == [30, 3, 50]
 
 
 @pytest.mark.parametrize("shuffle_ns", [0.0, 1e9])

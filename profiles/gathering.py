@@ -17,6 +17,7 @@ from fedskew.profiles.readers.folder import is_folder, list_silos
 from fedskew.profiles.readers.frames import is_frame, read_memory
 from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
 from fedskew.profiles.readers.items import is_dataset
+from fedskew.profiles.stacking import all_columns, stack_tables
 from fedskew.profiles.written import kind_of, looked_into
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def gather(source: Any, options: Options, choice: Choice, name: str = "the table
     Raises
     ------
     FedskewError
-        A file cannot be read, a column is missing, or the silos differ in their columns.
+        A file cannot be read, a column is missing, or shards of one table differ in their columns.
     """
     silos, findings = load(source, options, name)
     tables = [(name, loaded) for name, loaded in silos if isinstance(loaded, Table)]
@@ -163,7 +164,7 @@ def _gather_tables(
     where = _where([table for _, table in tables])
     if options.modality == "image":
         refuse_image_table(where)
-    every = list(dict.fromkeys(name for _, table in tables for name in table.frame.columns))
+    every = all_columns(table for _, table in tables)
     label = _column(where, every, "label", options.label)
     wanted = options.party if options.party_required or options.party in every else None
     party = None if wanted is None else _column(where, every, "party", wanted)
@@ -171,12 +172,15 @@ def _gather_tables(
         raise FedskewError(f"{where}: {label!r} is both the label and the party; name two columns")
     kept = choose_names(where, every, choice, [name for name in (label, party) if name is not None])
     needed = [label, *([party] if party else []), *kept]
-    _check_same_columns([table for _, table in tables], needed)
-    frame = _merge([table.frame for _, table in tables], needed, {label, party})
+    apart = party is None and tables[0][0] is not None
+    by_name = {str(i) if name is None or not apart else name: table for i, (name, table) in enumerate(tables)}
+    named = {name for name in (label, party) if name is not None}
+    frame, mismatch = stack_tables(by_name, needed, named, silos=apart)
+    findings += mismatch
     silos: tuple[str, ...] = ()
     parties = None if party is None else frame.get_column(party)
-    if party is None and tables[0][0] is not None:
-        silos = tuple(str(name) for name, _ in tables)
+    if apart:
+        silos = tuple(by_name)
         parties = pl.Series("party", np.repeat(np.array(silos), [table.frame.height for _, table in tables]))
     simulated = all(table.simulated for _, table in tables)
     features = frame.select(kept)
@@ -221,62 +225,6 @@ def _column(where: str, names: list[str], what: str, name: str | None) -> str:
     if name not in names:
         raise FedskewError(f"{where}: has no {what} column {name!r}; {choices(name, names)}")
     return name
-
-
-def _check_same_columns(tables: list[Table], needed: list[str]) -> None:
-    """Every silo must hold the columns that most silos hold; a file that does not is named with its column."""
-    held = [frozenset(table.frame.columns) & frozenset(needed) for table in tables]
-    usual, _ = Counter(held).most_common(1)[0]
-    model = next(table for table, columns in zip(tables, held, strict=True) if columns == usual)
-    for table, columns in zip(tables, held, strict=True):
-        if columns == usual:
-            continue
-        lacking = [name for name in needed if name in usual and name not in columns]
-        extra = [name for name in needed if name in columns and name not in usual]
-        if lacking:
-            known = choices(lacking[0], table.frame.columns)
-            raise FedskewError(f"{table.name}: has no column {lacking[0]!r}, which {model.name} has; {known}")
-        if extra:
-            advice = f"leave it out with --drop {extra[0]}"
-            raise FedskewError(f"{table.name}: has a column {extra[0]!r}, which {model.name} has not; {advice}")
-
-
-def _merge(frames: "list[pl.DataFrame]", names: list[str], named: set[str | None]) -> "pl.DataFrame":
-    """Rows of all silos one below the other; a column of several types becomes float64 or text.
-
-    Columns of names (label, party) become text where whole numbers meet floats, so that 1 and 1.0 stay one name.
-    """
-    import polars as pl
-
-    if len(frames) == 1:
-        return frames[0].select(names)
-    merged = []
-    for name in names:
-        parts = [frame.get_column(name) for frame in frames]
-        kinds = {part.dtype for part in parts if part.dtype != pl.Null}
-        if len({part.dtype for part in parts}) > 1:
-            kind = _common(kinds, names=name in named)
-            parts = [_as_text(part) if kind == pl.String else part.cast(kind) for part in parts]
-        merged.append(pl.concat(parts))
-    return pl.DataFrame(merged)
-
-
-def _common(kinds: "set[pl.DataType]", *, names: bool) -> Any:
-    import polars as pl
-
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    if all(kind.is_integer() for kind in kinds):
-        return pl.Int128
-    return pl.Float64 if all(kind.is_numeric() for kind in kinds) and not names else pl.String
-
-
-def _as_text(part: "pl.Series") -> "pl.Series":
-    import polars as pl
-
-    if part.dtype.is_nested() or part.dtype in {pl.Binary, pl.Object}:
-        return pl.Series(part.name, [None if value is None else str(value) for value in part.to_list()], pl.String)
-    return part.cast(pl.String)
 
 
 def _gather_arrays(

@@ -1,6 +1,7 @@
 """What reading noticed about columns, gathered by kind and told in one finding each."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fedskew.profiles.partitions import Finding
@@ -48,6 +49,26 @@ class Noticed:
         if self.rest:
             text = f"{where}values of categories that have no feature of their own (all zero): {counted(self.rest)}"
             yield Finding(code="rare_categories", severity="mild", text=text, count=sum(self.rest.values()))
+
+
+def schema_mismatch(held: Mapping[str, Collection[str]]) -> tuple[Finding, ...]:
+    """A finding on the columns that some silos lack; ``held`` are the columns of each silo that has rows.
+
+    Examples
+    --------
+    >>> schema_mismatch({"north": {"age", "dose"}, "south": {"age"}})[0].text
+    "1 column is not in every silo and counts as missing where it is not: 'dose'"
+    >>> schema_mismatch({"north": {"age"}, "south": {"age"}})
+    ()
+    """
+    counts = Counter(name for columns in held.values() for name in columns)
+    partial = sorted(name for name, count in counts.items() if count < len(held))
+    if not partial:
+        return ()
+    lacking = tuple(silo for silo, columns in held.items() if not set(columns) >= set(partial))
+    what = ("column is", "counts", "it is") if len(partial) == 1 else ("columns are", "count", "they are")
+    text = f"{len(partial)} {what[0]} not in every silo and {what[1]} as missing where {what[2]} not: {some(partial)}"
+    return (Finding(code="schema_mismatch", severity="strong", text=text, parties=lacking, count=len(partial)),)
 
 
 def some(names: list[str]) -> str:

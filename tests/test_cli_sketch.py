@@ -63,6 +63,28 @@ def test_five_silos_and_one_that_sees_only_sketches_print_the_profile_of_the_poo
     assert sums["prevailing"]["components"] == [c for c in rows["prevailing"]["components"] if c != "concept"]
 
 
+def test_a_column_that_silos_lack_counts_as_missing_there_in_sketches_and_in_rows_alike(folder, tmp_path):
+    short = folder / "north.csv"
+    short.write_text(
+        "\n".join(line.rsplit(",", 2)[0] + "," + line.rsplit(",", 1)[1] for line in short.read_text().split())
+    )
+    files, plan = sorted(folder.glob("*.csv")), tmp_path / "plan.json"
+    rows = json.loads(run("profile", *files, "--label", "sick", "--json", "-").stdout)
+    assert run("sketch", *files, "--label", "sick", "--out", tmp_path / "first.json").exception is None
+    assert run("plan", tmp_path / "first.json", "--out", plan).exception is None
+    done = run("sketch", *files, "--label", "sick", "--plan", plan, "--out", tmp_path / "second.json")
+    assert done.exception is None
+    sums = json.loads(run("profile", tmp_path / "second.json", "--json", "-").stdout)
+    for key in ("label", "quantity", "feature"):
+        assert_alike(rows[key], sums[key], key)
+    first = json.loads(run("profile", tmp_path / "first.json", "--json", "-").stdout)
+    told = [[f for f in found["hygiene"] if f["code"] == "schema_mismatch"] for found in (rows, first)]
+    assert told[0] == told[1]
+    assert told[0][0]["parties"] == ["north"]
+    skewed = [f["parties"] for f in sums["hygiene"] if f["code"] == "missingness_skew"]  # a plan asks for all columns
+    assert skewed == [["north"]]
+
+
 def test_one_file_may_hold_all_silos_and_is_a_source_of_profile_recommend_and_advise(folder, tmp_path):
     out = tmp_path / "all.sketch"
     done = run("sketch", *sorted(folder.glob("*.csv")), "--label", "sick", "--out", out)

@@ -14,7 +14,7 @@ from fedskew.profiles.encoding import never_varies
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.histogram import coarser
 from fedskew.profiles.moments import Moments, no_moments, pooled
-from fedskew.profiles.noticed import Noticed
+from fedskew.profiles.noticed import Noticed, schema_mismatch
 from fedskew.profiles.partitions import Column, Finding, ordered_names
 from fedskew.profiles.sketching.merging import bits_within, merged_heads, respelled
 from fedskew.profiles.sketching.record import ClassCells, Sketch
@@ -168,7 +168,8 @@ def _usable(
 ) -> tuple[tuple[Column, ...], tuple[Finding, ...]]:
     """The columns that can be features, by the rules of reading a table, and what was noticed."""
     noticed, columns, width = Noticed(int(counts.sum())), [], 0
-    findings, heads = _schema(sketches), _heads(sketches)
+    findings = schema_mismatch({s.party: [head.name for head in s.columns] for s in sketches if s.rows})
+    heads = _heads(sketches)
     for name, (kind, stated, kept, used) in heads.items():
         ranked: tuple[str, ...] = ()
         reason = stated
@@ -201,19 +202,6 @@ def _heads(sketches: tuple[Sketch, ...]) -> dict[str, tuple[str, str, bool, bool
     """Of each column, in order of place and name: kind, reason against it, whether it is kept, whether it is held."""
     whole = merged_heads([sketch.columns for sketch in sketches])
     return {head.name: (head.kind, head.reason, head.kept, head.kind != "empty") for head in whole}
-
-
-def _schema(sketches: tuple[Sketch, ...]) -> tuple[Finding, ...]:
-    """Columns that some silos lack: they count as missing there."""
-    held = Counter(head.name for sketch in sketches if sketch.rows for head in sketch.columns)
-    full = sum(1 for sketch in sketches if sketch.rows)
-    partial = sorted(name for name, count in held.items() if count < full)
-    if not partial:
-        return ()
-    lacking = tuple(s.party for s in sketches if s.rows and not {h.name for h in s.columns} >= set(partial))
-    shown = ", ".join(repr(name) for name in partial[:5])
-    text = f"{len(partial)} columns are not in every silo and count as missing where they are not: {shown}"
-    return (Finding(code="schema_mismatch", severity="strong", text=text, parties=lacking, count=len(partial)),)
 
 
 def _category_counts(cells: tuple[dict[str, ClassCells], ...], name: str) -> Counter[str]:

@@ -163,8 +163,6 @@ def test_a_wrong_name_is_one_line_with_those_that_exist(file: Any, options: Any,
     ("third", "message"),
     [
         ("x,lab\n1,u\n", "h3.csv: has no column 'label', which"),
-        ("x,label,age\n1,u,3\n", "h3.csv: has a column 'age', which"),
-        ("label\nu\n", "h3.csv: has no column 'x', which"),
         ("", "h3.csv: the file is empty"),
         ("x,label\n1,u\n2\n", "h3.csv: line 3 has 1 fields where the header has 2"),
     ],
@@ -178,13 +176,44 @@ def test_the_silo_that_differs_is_named_with_its_column(tmp_path: Path, file: An
     assert "\n" not in str(caught.value)
 
 
-def test_the_first_silo_is_blamed_where_it_is_the_one_that_differs(tmp_path: Path, file: Any) -> None:
-    for name, text in (("h1", "y,label\n1,u\n"), ("h2", "x,label\n1,u\n"), ("h3", "x,label\n1,v\n")):
-        file(text, f"d/{name}.csv")
-    with pytest.raises(FedskewError, match=r"h1\.csv: has no column 'x', which .*h2\.csv has"):
-        read_table(tmp_path / "d", label="label")
-    with pytest.raises(FedskewError, match=r"h1\.csv: has no column 'x'"):
-        read_table(tmp_path / "d", label="label", drop="y")
+@pytest.mark.parametrize(
+    ("third", "message"),
+    [
+        ("x,label,site,age\n1,u,B,3\n", r"h3\.csv: has a column 'age', which .*leave it out with --drop age"),
+        ("label,site\nu,B\n", r"h3\.csv: has no column 'x', which"),
+        ("x,label\n1,u\n", r"h3\.csv: has no column 'site', which"),
+    ],
+)
+def test_the_shard_that_differs_is_named_with_its_column(file: Any, third: str, message: str) -> None:
+    texts = ("x,label,site\n1,u,A\n", "x,label,site\n2,v,B\n", third)
+    shards = [file(text, f"d/h{i}.csv") for i, text in enumerate(texts, 1)]
+    with pytest.raises(FedskewError, match=message):
+        read_table(shards, label="label", party="site")
+
+
+def test_columns_that_some_silos_lack_are_padded_and_told(tmp_path: Path, file: Any) -> None:
+    north, south = "x,age,label\n1,30,u\n2,50,v\n3,,v\n", "x,label,dose\n4,u,7\n6,v,9\n"
+    paths = [file(north, "d/north.csv"), file(south, "d/south.csv"), file("label,x\n", "d/west.csv")]
+    part: Any = read_table(tmp_path / "d", label="label")
+    assert [column.name for column in part.columns] == ["x", "age", "dose"]
+    assert part.party_names == ("north", "south", "west")
+    nan = np.nan
+    expected = [[1, 30, nan], [2, 50, nan], [3, nan, nan], [4, nan, 7], [6, nan, 9]]
+    np.testing.assert_array_equal(part.features, np.array(expected, np.float32))
+    (told,) = (finding for finding in part.findings if finding.code == "schema_mismatch")
+    assert told.text == "2 columns are not in every silo and count as missing where they are not: 'age', 'dose'"
+    assert (told.severity, told.parties, told.count) == ("strong", ("north", "south"), 2)
+    other: Any = read_table(paths[::-1], label="label")
+    same_bytes(part, other)
+
+
+def test_a_column_of_one_silo_may_be_of_categories_and_may_be_left_out(tmp_path: Path, file: Any) -> None:
+    file("x,label,ward\n" + "1,u,east\n2,v,west\n" * 3, "d/north.csv")
+    file("x,label\n" + "4,u\n6,v\n" * 3, "d/south.csv")
+    part: Any = read_table(tmp_path / "d", label="label")
+    assert part.features[:, 1:].sum(axis=1).tolist() == [1] * 6 + [0] * 6
+    assert "schema_mismatch" in codes(part)
+    assert "schema_mismatch" not in codes(read_table(tmp_path / "d", label="label", drop=["ward"]))
 
 
 def test_one_party_only_is_refused_unless_parties_are_not_needed(tmp_path: Path, file: Any) -> None:

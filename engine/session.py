@@ -20,6 +20,7 @@ from fedskew.engine.fingerprints import own_code
 from fedskew.engine.models import build
 from fedskew.engine.plans import Estimate, ModelSpec, Outcome, Progress, Trial
 from fedskew.engine.pool import Workers, cores
+from fedskew.engine.pool_losses import short_of_memory
 from fedskew.engine.records import Tried
 from fedskew.engine.splits import Prepared, arrays_of
 from fedskew.engine.store import RunStore
@@ -117,6 +118,8 @@ def _try_model(spec: ModelSpec, data: Prepared) -> None:
     ------
     FedskewError
         It cannot be built, raises on the first rows, or gives outputs of another shape.
+    EnvironmentFaultError
+        There is no memory for it.
     """
     module = build(spec).eval()
     rows = torch.from_numpy(data.x[:2])
@@ -124,6 +127,10 @@ def _try_model(spec: ModelSpec, data: Prepared) -> None:
         with torch.no_grad():
             shape = tuple(module(rows).shape)
     except Exception as error:  # a user's module may raise anything
+        if short_of_memory(error):  # the machine's fault, not the module's
+            raise EnvironmentFaultError(
+                f"out of memory for two rows of model {spec.name!r}; try a smaller --model"
+            ) from error
         raise FedskewError(
             f"model {spec.name!r} fails on rows of shape {spec.shape}: {type(error).__name__}: {error}"
         ) from error

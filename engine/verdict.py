@@ -82,7 +82,7 @@ def _all_failed(entries: Sequence[Entry]) -> Verdict:
     diverged = sum(e.status == "diverged" for e in entries)
     why = f"{diverged} diverged, " if diverged else ""
     text = (
-        f"Every candidate failed ({why}{len(entries) - diverged} predict no better than the majority class): "
+        f"Every candidate failed ({why}{len(entries) - diverged} predict no better than the best constant): "
         f"train longer, change the learning rate, or look at the labels before federating."
     )
     return Verdict(kind="all_failed", winner=None, difference=None, lower=None, upper=None, text=text)
@@ -90,7 +90,7 @@ def _all_failed(entries: Sequence[Entry]) -> Verdict:
 
 def _fallen(alive: Sequence[Entry], title: str, status: str) -> Verdict:
     best = max(alive, key=lambda e: -1.0 if e.mean is None else e.mean)
-    how = "diverged" if status == "diverged" else "predicts no better than the majority class"
+    how = "diverged" if status == "diverged" else "predicts no better than the best constant"
     text = f"{best.title} works here and the recommended {title} does not: it {how}."
     return Verdict(kind="overturned", winner=best.name, difference=None, lower=None, upper=None, text=text)
 

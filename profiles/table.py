@@ -145,6 +145,10 @@ def to_partition(
     if held_out is not None:
         test, names, more = encode_holdout(held_out, data, columns, rows.labels, rows.party_names)
         findings += more
+    if data.test is not None and held_out is not data.test:
+        count = len(data.test.label)
+        text = f"the {count} test rows that come with {data.where} are not used: another test table was given"
+        findings.append(Finding(code="unused_test", severity="mild", text=text, count=count))
     return make_partition(
         matrix,
         groups.gather(rows.labels.codes),

@@ -118,16 +118,25 @@ def test_a_forced_resume_is_named_in_the_result_and_never_takes_other_rows(tmp_p
     assert timeless(found)["candidates"] == timeless(fresh)["candidates"]
 
 
-def test_a_user_model_that_raises_is_told_with_its_text(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("raised", "told", "code"),
+    [
+        ("RuntimeError('my own mistake')", "my own mistake", 2),
+        ("MemoryError", "out of memory for two rows of model 'brokenmodel:make'", 3),
+    ],
+)
+def test_a_user_model_that_raises_is_told_with_its_text(tmp_path, monkeypatch, raised, told, code):
     (tmp_path / "brokenmodel.py").write_text(
         "import torch\nclass M(torch.nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n        self.w = torch.nn.Linear(4, 3)\n"
-        "    def forward(self, x):\n        raise RuntimeError('my own mistake')\n"
+        f"    def forward(self, x):\n        raise {raised}\n"
         "def make(shape, outputs):\n    return M()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(FedskewError, match="my own mistake"):
+    monkeypatch.delitem(sys.modules, "brokenmodel", raising=False)
+    with pytest.raises(FedskewError, match=told) as caught:
         validate(table(), ["fedavg"], model="brokenmodel:make", jobs=1, **OPTIONS)
+    assert caught.value.exit_code == code
 
 
 @pytest.mark.kills

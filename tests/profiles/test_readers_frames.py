@@ -71,6 +71,16 @@ def test_arrays_are_taken_as_a_dict_or_a_tuple() -> None:
     assert (part.test.features.tolist(), part.test.labels.tolist()) == ([[1, 0, 0, 0]], [1])
 
 
+def test_a_test_part_that_another_test_table_replaces_is_told() -> None:
+    x, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+    whole = {"X_train": x, "y_train": y, "X_test": x[:4] + 50, "y_test": y[:4]}
+    part: Any = read_table(whole, test=(x[:1] + 70, y[1:2]), partitioned=False)
+    assert part.test.features.tolist() == [[70, 71]]
+    (told,) = (finding for finding in part.findings if finding.code == "unused_test")
+    assert (told.count, told.severity) == (4, "mild")
+    assert told.text.startswith("the 4 test rows that come with ")
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -149,8 +149,9 @@ def check_sketch(sketch: Sketch, where: str) -> None:
     if wrong is not None:
         raise SketchError(f"{where}: {wrong}")
     for cells in sketch.classes:
-        for problem in _problems(cells, heads, joined=sketch.withheld.min_count > 0):
-            raise SketchError(f"{where}, class {cells.name!r}: {problem}")
+        wrong = _cells_problem(cells, heads, joined=sketch.withheld.min_count > 0)
+        if wrong is not None:
+            raise SketchError(f"{where}, class {cells.name!r}: {wrong}")
 
 
 def _check_parties(sketches: Sequence[Sketch], where: str) -> None:
@@ -159,46 +160,42 @@ def _check_parties(sketches: Sequence[Sketch], where: str) -> None:
         raise SketchError(f"{where}: parties are out of order, or one is named twice")
 
 
-def _problems(cells: ClassCells, heads: dict[str, ColumnHead], *, joined: bool) -> Iterator[str]:
+def _cells_problem(cells: ClassCells, heads: dict[str, ColumnHead], *, joined: bool) -> str | None:
     """What cannot be in the cells of a class; of joined bins one stands for many, and tells no range."""
     for name, cell in cells.numeric.items():
         head = heads.get(name)
         if head is None or head.kind != "numeric":
-            yield f"column {name!r} is not among the numeric columns"
-        else:
-            yield from (f"column {name!r}: {text}" for text in _numeric_problems(cell, head, cells.rows, joined=joined))
+            return f"column {name!r} is not among the numeric columns"
+        wrong = _numeric_problem(cell, head, cells.rows, joined=joined)
+        if wrong is not None:
+            return f"column {name!r}: {wrong}"
     for name, counts in cells.categorical.items():
         head = heads.get(name)
         if head is None or head.kind != "categorical":
-            yield f"column {name!r} is not among the categorical columns"
+            return f"column {name!r} is not among the categorical columns"
         if sum(counts.values()) > cells.rows:
-            yield f"column {name!r} counts {sum(counts.values())} values in {cells.rows} rows"
+            return f"column {name!r} counts {sum(counts.values())} values in {cells.rows} rows"
     for given in (list(cells.numeric), list(cells.categorical), *map(list, cells.categorical.values())):
         if given != sorted(given):
-            yield "its columns or categories are out of order"
-    if cells.kernel is not None:
-        yield from _kernel_problems(cells.kernel, cells.rows)
+            return "its columns or categories are out of order"
+    return None if cells.kernel is None else _kernel_problem(cells.kernel, cells.rows)
 
 
-def _numeric_problems(cell: NumericCell, head: ColumnHead, rows: int, *, joined: bool) -> Iterator[str]:
+def _numeric_problem(cell: NumericCell, head: ColumnHead, rows: int, *, joined: bool) -> str | None:
     if cell.n > rows or cell.n < 1:
-        yield f"counts {cell.n} values in {rows} rows"
+        return f"counts {cell.n} values in {rows} rows"
     if len(cell.bins) != len(cell.counts) or sum(cell.counts) != cell.n:
-        yield f"its histogram does not hold {cell.n} values"
-        return
+        return f"its histogram does not hold {cell.n} values"
     if not all(map(operator.lt, cell.bins, cell.bins[1:])):
-        yield "its bins are out of order"
-        return
+        return "its bins are out of order"
     if abs(cell.bins[0]) > LARGEST << head.bits or abs(cell.bins[-1]) > LARGEST << head.bits:
-        yield "a bin lies beyond what float32 holds"
-        return
+        return "a bin lies beyond what float32 holds"
     if cell.bins[-1] - cell.bins[0] >= MOST_BINS:
-        yield f"its histogram spans more than {MOST_BINS} bins"
-        return
-    yield from _moment_problems(cell, head, joined=joined)
+        return f"its histogram spans more than {MOST_BINS} bins"
+    return _moment_problem(cell, head, joined=joined)
 
 
-def _moment_problems(cell: NumericCell, head: ColumnHead, *, joined: bool) -> Iterator[str]:
+def _moment_problem(cell: NumericCell, head: ColumnHead, *, joined: bool) -> str | None:
     """Moments must be such as values in these bins can have."""
     low, high = -3.5e38, 3.5e38
     if not joined:
@@ -207,17 +204,18 @@ def _moment_problems(cell: NumericCell, head: ColumnHead, *, joined: bool) -> It
     slack = LEAST_RATIO * max(abs(low), abs(high)) + 1e-40
     width = (high - low) + 2 * slack
     if not low - slack <= cell.mean <= high + slack:  # false for NaN as well
-        yield f"its mean {cell.mean} lies outside its histogram"
+        return f"its mean {cell.mean} lies outside its histogram"
     powers = ((2, cell.m2), (3, cell.m3), (4, cell.m4))
     for power, value in powers:
         if not abs(value) <= cell.n * width**power * (1 + LEAST_RATIO) + 1e-300:
-            yield f"m{power} = {value} is more than values in its histogram can have"
+            return f"m{power} = {value} is more than values in its histogram can have"
     if cell.m2 < 0 or cell.m4 < 0:
-        yield "a sum of even powers is negative"
+        return "a sum of even powers is negative"
     if cell.m2**2 > cell.n * cell.m4 * (1 + 1e-6) + 1e-300:
-        yield f"m4 = {cell.m4} is too small beside m2 = {cell.m2}"
+        return f"m4 = {cell.m4} is too small beside m2 = {cell.m2}"
     if head.binary and not 0 <= cell.mean <= 1:
-        yield "it is said to hold 0 and 1 only, and its mean is beyond"
+        return "it is said to hold 0 and 1 only, and its mean is beyond"
+    return None
 
 
 @functools.lru_cache(maxsize=65_536)  # the cells of a column begin and end at few bins
@@ -228,22 +226,20 @@ def _place(number: int, bits: int) -> float:
     return float(np.clip(np.nan_to_num(place[0]), -3.5e38, 3.5e38))
 
 
-def _kernel_problems(kernel: KernelCell, rows: int) -> Iterator[str]:
+def _kernel_problem(kernel: KernelCell, rows: int) -> str | None:
     """Random features have length 1, so that their sums are bounded by the rows."""
     if kernel.rows > rows:
-        yield f"{kernel.rows} of {rows} rows enter the kernel sums"
+        return f"{kernel.rows} of {rows} rows enter the kernel sums"
     if len(kernel.sums) != 16 * PAIRS or len(kernel.second) != 8 * TRIANGLE:
-        yield "its kernel sums have another length"
-        return
+        return "its kernel sums have another length"
     sums, second = np.frombuffer(kernel.sums, "<f8"), np.frombuffer(kernel.second, "<f8")
     if not (np.isfinite(sums).all() and np.isfinite(second).all()):
-        yield "its kernel sums are not finite"
-        return
+        return "its kernel sums are not finite"
     most = kernel.rows * (1 + 1e-5) + 1e-9
     if np.abs(sums).max() > most or np.abs(second).max() > most or float(np.hypot.reduce(sums)) > most:
-        yield "its kernel sums are larger than its rows allow"
-        return
+        return "its kernel sums are larger than its rows allow"
     upper = np.zeros((2 * PAIRS, 2 * PAIRS))
     upper[np.triu_indices(2 * PAIRS)] = second
     if abs(float(np.trace(upper)) - kernel.rows) > 1e-4 * most:
-        yield "its kernel sums do not have its rows as their trace"
+        return "its kernel sums do not have its rows as their trace"
+    return None

@@ -55,6 +55,18 @@ def test_a_changed_key_is_refused_with_the_differences_and_can_be_forced(tmp_pat
     forced.close()
 
 
+def test_other_rows_cannot_be_forced_and_only_an_accepted_run_begins(tmp_path):
+    begun = []
+    RunStore(tmp_path, KEY).close()
+    with pytest.raises(FedskewError, match=r"a run on other rows: data was .*cannot be forced"):
+        RunStore(tmp_path, {**KEY, "data": "b" * 64}, force=True, begun=lambda: begun.append("other rows"))
+    RunStore(tmp_path, KEY, begun=lambda: begun.append("the same run")).close()
+    assert begun == []
+    RunStore(tmp_path, {**KEY, "rounds": "50"}, force=True, begun=lambda: begun.append("forced")).close()
+    RunStore(tmp_path / "new", KEY, begun=lambda: begun.append("new")).close()
+    assert begun == ["forced", "new"]
+
+
 def test_a_second_coordinator_is_told_who_holds_the_run(tmp_path):
     first = RunStore(tmp_path, KEY)
     code = (

@@ -14,7 +14,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedskew.profiles.histogram import MOST_BINS
 from fedskew.profiles.partitions import Column, make_partition
+from fedskew.profiles.sketching import file
 from fedskew.profiles.sketching.file import (
     MOST_FILE,
     SketchError,
@@ -83,50 +85,108 @@ def test_a_changed_byte_a_space_and_a_repeated_key_are_refused():
             decoded(wrong)
 
 
-CHANGES: dict[str, Any] = {
-    "more rows than any silo has": lambda s: s[0]["classes"][0].update(rows=2**62),
-    "negative rows": lambda s: s[0]["classes"][0].update(rows=-1),
-    "rows as a fraction": lambda s: s[0]["classes"][0].update(rows=1.5),
-    "fewer rows than values": lambda s: s[0]["classes"][0].update(rows=1),
-    "a mean beyond its bins": lambda s: s[0]["classes"][0]["numeric"]["a"].update(mean=1e9),
-    "a mean that is no number": lambda s: s[0]["classes"][0]["numeric"]["a"].update(mean=float("nan")),
-    "a negative square": lambda s: s[0]["classes"][0]["numeric"]["a"].update(m2=-1.0),
-    "a huge square": lambda s: s[0]["classes"][0]["numeric"]["a"].update(m2=1e300),
-    "a fourth power too small": lambda s: s[0]["classes"][0]["numeric"]["a"].update(m4=0.0),
-    "bins out of order": lambda s: s[0]["classes"][0]["numeric"]["a"]["bins"].reverse(),
-    "a bin beyond float32": lambda s: s[0]["classes"][0]["numeric"]["a"]["bins"].__setitem__(-1, 2**40),
-    "a count too many": lambda s: s[0]["classes"][0]["numeric"]["a"]["counts"].__setitem__(0, 99),
-    "more categories than rows": lambda s: s[0]["classes"][0]["categorical"]["k"].update(u=10**6),
-    "an unknown column": lambda s: s[0]["classes"][0]["categorical"].update(z={"u": 1}),
-    "an unknown field": lambda s: s[0].update(secret=1),
-    "a party twice": lambda s: s.__setitem__(1, s[0]),
-    "parties out of order": lambda s: s.reverse(),
-    "a class twice": lambda s: s[0]["classes"].append(s[0]["classes"][-1]),
-    "a column twice": lambda s: s[0]["columns"].append(s[0]["columns"][-1]),
-    "a name without letters": lambda s: s[0].update(party=""),
-    "no party": lambda s: s.clear(),
-}
+CHANGES: dict[str, tuple[str, Any]] = {
+    "more rows in a class than a silo has": ("Expected `int` <= 2", lambda s: first(s).update(rows=2**62)),
+    "more rows than any silo has": ("more than any silo", lambda s: [c.update(rows=2**48) for c in s[0]["classes"]]),
+    "negative rows": ("Expected `int` >= 0", lambda s: first(s).update(rows=-1)),
+    "rows as a fraction": ("got `float`", lambda s: first(s).update(rows=1.5)),
+    "fewer rows than values": ("counts 16 values in 1 rows", lambda s: first(s).update(rows=1)),
+    "no value": ("counts 0 values in 16 rows", lambda s: cell(s).update(n=0, bins=[], counts=[])),
+    "a mean beyond its bins": ("lies outside its histogram", lambda s: cell(s).update(mean=1e9)),
+    "a mean that is no number": ("got `null`", lambda s: cell(s).update(mean=float("nan"))),
+    "a negative square": ("even powers is negative", lambda s: cell(s).update(m2=-1.0)),
+    "a huge square": (r"m2 = 1e\+300 is more than", lambda s: cell(s).update(m2=1e300)),
+    "a fourth power too small": ("m4 = 0.0 is too small", lambda s: cell(s).update(m4=0.0)),
+    "bins out of order": ("bins are out of order", lambda s: cell(s)["bins"].reverse()),
+    "a bin beyond float32": ("beyond what float32 holds", lambda s: cell(s)["bins"].__setitem__(-1, 2**40)),
+    "bins too far apart": ("spans more", lambda s: cell(s)["bins"].__setitem__(-1, cell(s)["bins"][0] + MOST_BINS)),
+    "a count too many": ("does not hold 16 values", lambda s: cell(s)["counts"].__setitem__(0, 99)),
+    "a count too few": ("does not hold 16 values", lambda s: cell(s)["counts"].pop()),
+    "yes and no beyond 1": ("said to hold 0 and 1 only", lambda s: (s[0]["columns"][0].update(binary=True),
+                                                                     cell(s).update(mean=-0.25))),
+    "more categories than rows": ("1000011 values in 16", lambda s: first(s)["categorical"]["k"].update(u=10**6)),
+    "categories out of order": ("categories are out of order", lambda s: first(s)["categorical"].update(
+        k=dict(reversed(first(s)["categorical"]["k"].items())))),
+    "an unknown column": ("not among the categorical", lambda s: first(s)["categorical"].update(z={"u": 1})),
+    "a category in a column of numbers": ("not among the categorical", lambda s: first(s)["categorical"].update(
+        a={"u": 1})),
+    "a number in a column of categories": ("not among the numeric", lambda s: first(s)["numeric"].update(k=cell(s))),
+    "a number in an unknown column": ("not among the numeric", lambda s: first(s)["numeric"].update(z=cell(s))),
+    "an unknown field": ("unknown field `secret`", lambda s: s[0].update(secret=1)),
+    "a party twice": ("parties are out of order, or one", lambda s: s.__setitem__(1, s[0])),
+    "parties out of order": ("parties are out of order, or one", lambda s: s.reverse()),
+    "a class twice": ("classes are out of order, or one", lambda s: s[0]["classes"].append(s[0]["classes"][-1])),
+    "a column twice": ("a column is named twice", lambda s: s[0]["columns"].append(s[0]["columns"][-1])),
+    "columns out of order": ("columns are out of order", lambda s: s[0]["columns"].reverse()),
+    "unused without a reason": ("or has none and is not", lambda s: s[0]["columns"][0].update(kind="unused")),
+    "a name without letters": ("length >= 1", lambda s: s[0].update(party="")),
+    "no party": ("length >= 1", lambda s: s.clear()),
+}  # fmt: skip
+
+
+def first(sketches: list[Any]) -> Any:
+    return sketches[0]["classes"][0]
+
+
+def cell(sketches: list[Any]) -> Any:
+    return first(sketches)["numeric"]["a"]
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_numbers_that_cannot_be_are_refused_though_the_hash_agrees(name):
-    content = plain(silos())
-    CHANGES[name](content)
-    with pytest.raises(SketchError):
+    content, (message, change) = plain(silos()), CHANGES[name]
+    assert decoded(rehashed(content)) == silos()
+    change(content)
+    with pytest.raises(SketchError, match=message):
         decoded(rehashed(content))
 
 
-@pytest.mark.parametrize("field", ["sums", "second"])
-def test_kernel_sums_that_cannot_be_are_refused(field):
-    for wrong in (np.full(128 if field == "sums" else 8256, 1e6), np.array([np.nan] * 128), np.zeros(3)):
-        content = silos(planned=True)
-        kernel = content[0].classes[0].kernel
-        assert kernel is not None
-        changed = msgspec.structs.replace(kernel, **{field: wrong.tobytes()})
-        cells = msgspec.structs.replace(content[0].classes[0], kernel=changed)
-        bad = msgspec.structs.replace(content[0], classes=(cells, *content[0].classes[1:]))
-        with pytest.raises(SketchError, match="kernel sums"):
-            encoded([bad])
+def test_of_joined_bins_one_stands_for_many_and_tells_no_range():
+    content = plain(silos())
+    cell(content).update(mean=1e3)
+    with pytest.raises(SketchError, match="outside its histogram"):
+        decoded(rehashed(content))
+    content[0]["withheld"].update(min_count=5)
+    assert decoded(rehashed(content))[0].classes[0].numeric["a"].mean == 1e3
+    cell(content).update(mean=1e39)
+    with pytest.raises(SketchError, match="outside its histogram"):
+        decoded(rehashed(content))
+
+
+def test_more_bytes_than_the_parties_may_have_are_refused(monkeypatch):
+    monkeypatch.setattr(file, "MOST_BYTES", 1 << 10)
+    with pytest.raises(SketchError, match=r"larger than 0 MB a party; use fewer columns"):
+        decoded(encoded(silos()))
+
+
+def test_what_cannot_be_read_is_no_sketch(tmp_path):
+    assert not is_sketch(tmp_path)
+    assert not is_sketch(tmp_path / "none.json")
+
+
+KERNELS: dict[str, tuple[str, Any]] = {
+    "sums that are too large": ("larger than its rows", lambda k: {"sums": np.full(128, 1e6).tobytes()}),
+    "sums too large together": ("larger than its rows", lambda k: {"sums": np.full(128, k.rows / 2).tobytes()}),
+    "sums that are no numbers": ("are not finite", lambda k: {"sums": np.full(128, np.nan).tobytes()}),
+    "three sums": ("have another length", lambda k: {"sums": np.zeros(3).tobytes()}),
+    "products that are too large": ("larger than its rows", lambda k: {"second": np.full(8256, 1e6).tobytes()}),
+    "products that are no numbers": ("are not finite", lambda k: {"second": np.full(8256, np.inf).tobytes()}),
+    "three products": ("have another length", lambda k: {"second": np.zeros(3).tobytes()}),
+    "products of other rows": ("as their trace", lambda k: {"second": (np.frombuffer(k.second) / 2).tobytes()}),
+    "more rows than there are": ("rows enter the kernel sums", lambda k: {"rows": 10**6}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel_sums_that_cannot_be_are_refused(name):
+    (whole, *_), (message, change) = silos(planned=True), KERNELS[name]
+    kernel = whole.classes[0].kernel
+    assert kernel is not None
+    changed = msgspec.structs.replace(kernel, **change(kernel))
+    cells = msgspec.structs.replace(whole.classes[0], kernel=changed)
+    bad = msgspec.structs.replace(whole, classes=(cells, *whole.classes[1:]))
+    with pytest.raises(SketchError, match=message):
+        encoded([bad])
 
 
 def test_a_file_too_large_is_refused_before_it_is_read(tmp_path):

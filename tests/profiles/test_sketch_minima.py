@@ -211,3 +211,12 @@ def test_absurd_hashes_never_share_more_rows_than_there_are():
     many = [msgspec.structs.replace(one, party=f"p{i}", minima=hashes) for i in range(5)]
     (told,) = duplicates(profile(many).hygiene)
     assert told.count <= 10 * 2_000
+
+
+def test_a_part_without_rows_changes_no_hashes_and_without_any_there_are_none() -> None:
+    empty = RowMinima(key="0" * 32, hashes=(), counts=())
+    held = RowMinima(key="0" * 32, hashes=(7,), counts=(2,))
+    assert merged_minima(None, None, (3, 4)) is None
+    assert merged_minima(held, None, (2, 0)) == held
+    assert merged_minima(None, held, (0, 2)) == held
+    assert merged_minima(empty, None, (0, 3)) is None

@@ -57,7 +57,7 @@ def schema_mismatch(held: Mapping[str, Collection[str]]) -> tuple[Finding, ...]:
     Examples
     --------
     >>> schema_mismatch({"north": {"age", "dose"}, "south": {"age"}})[0].text
-    "1 column is not in every silo and counts as missing where it is not: 'dose'"
+    "1 column is not in every silo and counts as missing where it is not: 'dose' (lacking in 'south')"
     >>> schema_mismatch({"north": {"age"}, "south": {"age"}})
     ()
     """
@@ -67,7 +67,10 @@ def schema_mismatch(held: Mapping[str, Collection[str]]) -> tuple[Finding, ...]:
         return ()
     lacking = tuple(silo for silo, columns in held.items() if not set(columns) >= set(partial))
     what = ("column is", "counts", "it is") if len(partial) == 1 else ("columns are", "count", "they are")
-    text = f"{len(partial)} {what[0]} not in every silo and {what[1]} as missing where {what[2]} not: {some(partial)}"
+    text = (
+        f"{len(partial)} {what[0]} not in every silo and {what[1]} as missing where {what[2]} not: {some(partial)} "
+        f"(lacking in {some(list(lacking))})"
+    )
     return (Finding(code="schema_mismatch", severity="strong", text=text, parties=lacking, count=len(partial)),)
 
 

@@ -201,7 +201,10 @@ def test_columns_that_some_silos_lack_are_padded_and_told(tmp_path: Path, file: 
     expected = [[1, 30, nan], [2, 50, nan], [3, nan, nan], [4, nan, 7], [6, nan, 9]]
     np.testing.assert_array_equal(part.features, np.array(expected, np.float32))
     (told,) = (finding for finding in part.findings if finding.code == "schema_mismatch")
-    assert told.text == "2 columns are not in every silo and count as missing where they are not: 'age', 'dose'"
+    assert told.text == (
+        "2 columns are not in every silo and count as missing where they are not: 'age', 'dose' "
+        "(lacking in 'north', 'south')"
+    )
     assert (told.severity, told.parties, told.count) == ("strong", ("north", "south"), 2)
     other: Any = read_table(paths[::-1], label="label")
     same_bytes(part, other)

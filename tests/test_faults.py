@@ -90,7 +90,7 @@ def test_a_signal_ends_the_run_and_the_same_command_goes_on(tmp_path):
         process = subprocess.Popen(
             mine, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        for _ in range(6000):  # stored every two seconds; an idle machine trains for seven
+        for _ in range(6000):  # stored every two seconds; an idle machine trains for about eight
             if list(tmp_path.glob(states)) or process.poll() is not None:
                 break
             time.sleep(0.01)

@@ -15,13 +15,23 @@ from fedskew.profiles.partitions import Column, Finding, Holdout
 from fedskew.profiles.readers.base import Options
 
 
-def gather_test(test: Any, data: Gathered, options: Options, choice: Choice) -> Gathered:
-    """The held-out table, read as the training one; its party column is used where it is there."""
+def gather_test(test: Any, data: Gathered, options: Options, choice: Choice) -> Gathered | None:
+    """The held-out table: the given one, read as the training one, or else the source's own, if it has one.
+
+    A party column of a given one is used where it is there.
+    """
+    if test is None:
+        return data.test
     by_member = choice.features if data.array is not None and set(choice.features or ()) <= {*data.members} else None
     found = gather(test, replace(options, party_required=False), Choice(by_member, ()), "the test table")
     if (found.table is None) != (data.table is None):
         raise FedskewError(f"{found.where}: the test data and {data.where} must both be tables or both be arrays")
-    return found
+    if data.test is None:
+        return found
+    count = len(data.test.label)
+    text = f"the {count} test rows that come with {data.where} are not used: another test table was given"
+    unused = Finding(code="unused_test", severity="mild", text=text, count=count)
+    return replace(found, findings=(*found.findings, unused))
 
 
 def encode_holdout(
@@ -32,7 +42,7 @@ def encode_holdout(
     coded = _test_labels(test, labels)
     codes, names = coded.codes, coded.names
     missing = codes < 0
-    findings = skipped(missing, "label", np.full(len(missing), -1), (), where)
+    findings = [*test.findings, *skipped(missing, "label", np.full(len(missing), -1), (), where)]
     places = np.flatnonzero(~missing)
     if not len(places):
         raise FedskewError(f"{test.where}: no row of the test data has a label; at least one is needed")

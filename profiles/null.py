@@ -124,7 +124,7 @@ def _stepped(by_party: Counts, by_class: Counts, draws: int, rng: np.random.Gene
 def _compiled() -> Any:
     """The compiled functions behind ``random_table``; None where this version of scipy keeps them elsewhere.
 
-    They are loaded alone, since importing scipy.stats takes a second: as long as all the rest of a small profile.
+    They are loaded alone, since importing all of scipy.stats takes a second, a third of a small profile.
     """
     import scipy
 

@@ -127,7 +127,7 @@ def open_source(source: Any, reading: dict[str, Any]) -> Source:
     choice = Choice(None if features is None else _texts(features), _texts(drop))
     options = Options(features=choice.features, **given)
     data = gather(source, options, choice)
-    held_out = data.test if test is None else gather_test(test, data, options, choice)
+    held_out = gather_test(test, data, options, choice)
     return Source(data, held_out, choice, task, code_labels(data.label, data.where, task))
 
 

@@ -91,7 +91,7 @@ def read_table(
         given |= {"task": task, "modality": modality, "delimiter": delimiter, "encoding": encoding}
         return load_index(index, **given, on_bad_row=None if on_bad_row == "error" else on_bad_row)
     data = gather(source, options, choice)
-    held_out = data.test if test is None else gather_test(test, data, options, choice)
+    held_out = gather_test(test, data, options, choice)
     return to_partition(data, held_out, choice, task, partitioned=partitioned)
 
 
@@ -145,10 +145,6 @@ def to_partition(
     if held_out is not None:
         test, names, more = encode_holdout(held_out, data, columns, rows.labels, rows.party_names)
         findings += more
-    if data.test is not None and held_out is not data.test:
-        count = len(data.test.label)
-        text = f"the {count} test rows that come with {data.where} are not used: another test table was given"
-        findings.append(Finding(code="unused_test", severity="mild", text=text, count=count))
     return make_partition(
         matrix,
         groups.gather(rows.labels.codes),

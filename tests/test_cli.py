@@ -225,13 +225,16 @@ def test_a_bad_file_gets_one_line_and_exit_code_2(name, content, hint, tmp_path)
     assert name in line or hint == "id"
 
 
-def test_a_silo_file_whose_columns_differ_is_named_with_the_column(tmp_path):
-    (tmp_path / "a.csv").write_text("y,x,z\nu,1,2\nv,2,3\n")
-    (tmp_path / "b.csv").write_text("y,x,z\nu,1,2\nv,2,3\n")
-    (tmp_path / "c.csv").write_text("y,x,w\nu,1,2\nv,2,3\n")
+def test_a_silo_file_whose_columns_differ_is_told_and_one_without_the_label_is_named(tmp_path):
+    for name, header in (("a", "y,x,z"), ("b", "y,x,z"), ("c", "y,x,w")):
+        (tmp_path / f"{name}.csv").write_text(f"{header}\nu,1,2\nv,2,3\n")
+    done = fedskew("profile", tmp_path, "--label", "y", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    (told,) = (f for f in json.loads(done.stdout)["hygiene"] if f["code"] == "schema_mismatch")
+    assert "'w', 'z' (lacking in 'a', 'b', 'c')" in told["text"]
+    (tmp_path / "c.csv").write_text("yy,x,z\nu,1,2\nv,2,3\n")
     line = one_line(fedskew("profile", tmp_path, "--label", "y"))
-    assert "c.csv" in line
-    assert "'z'" in line or "'w'" in line
+    assert "c.csv: has no column 'y'" in line
 
 
 def test_an_npz_of_objects_is_refused_without_being_unpickled(tmp_path):

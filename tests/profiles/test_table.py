@@ -279,6 +279,15 @@ def test_a_test_table_without_parties_or_with_strangers_has_no_party(file: Any) 
     assert "unknown_test_party" in codes(part)
 
 
+def test_what_is_skipped_in_a_test_table_is_told(file: Any) -> None:
+    test = file("x,c,label,site\n1,a,y,A\n2,a\n", "t.csv")
+    part: Any = read_table(file(ROWS), test=test, on_bad_row="skip", **NAMES)
+    assert part.test.features.shape[0] == 1
+    (told,) = (finding for finding in part.findings if finding.code == "ragged_rows")
+    assert "t.csv" in told.text
+    assert told.count == 1
+
+
 def test_a_test_table_with_other_columns_is_named(file: Any) -> None:
     path = file(ROWS)
     with pytest.raises(FedskewError, match=r"t\.csv: has no column 'x', which .*stops\.csv has"):

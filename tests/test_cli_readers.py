@@ -4,6 +4,7 @@ import gzip
 import json
 import pickle
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,14 @@ from typer.testing import CliRunner
 from fedskew.cli import app
 
 DRAW = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test draws the same, whichever tests ran before it in this process."""
+    monkeypatch.setattr(sys.modules[__name__], "DRAW", np.random.default_rng(0))
+
+
 N = 120
 LABELS = np.arange(N) % 3
 

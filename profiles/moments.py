@@ -74,12 +74,14 @@ def merged(one: Moments, other: Moments) -> Moments:
     gap = np.where(both, gap, 0.0)
     mean = np.where(gap == 0, np.where(m == 0, one[1], other[1]), mean)
     pair = n * m / total
-    second = (one[2] + other[2]) + gap**2 * pair
-    third = (one[3] + other[3]) + gap**3 * pair * (share - rest) + 3 * gap * (share * other[2] - rest * one[2])
+    # as products: on some processors numpy's powers of a number and of its negative differ in the last bit
+    square = gap * gap
+    second = (one[2] + other[2]) + square * pair
+    third = (one[3] + other[3]) + square * gap * pair * (share - rest) + 3 * gap * (share * other[2] - rest * one[2])
     fourth = (
         (one[4] + other[4])
-        + gap**4 * pair * (share**2 + rest**2 - share * rest)
-        + 6 * gap**2 * (rest**2 * one[2] + share**2 * other[2])
+        + square * square * pair * (share * share + rest * rest - share * rest)
+        + 6 * square * (rest * rest * one[2] + share * share * other[2])
         + 4 * gap * (share * other[3] - rest * one[3])
     )
     return np.stack([n + m, mean, second, third, fourth]) + 0.0  # no -0.0
@@ -101,12 +103,13 @@ def pooled(cells: Moments) -> Moments:
     count = n.sum(axis=0)
     centre = (n * mean).sum(axis=0) / np.maximum(count, 1)
     gap = np.where(n > 0, mean - centre, 0.0)
+    square = gap * gap
     return np.stack(
         [
             count,
             centre,
-            (second + n * gap**2).sum(axis=0),
-            (third + 3 * gap * second + n * gap**3).sum(axis=0),
-            (fourth + 4 * gap * third + 6 * gap**2 * second + n * gap**4).sum(axis=0),
+            (second + n * square).sum(axis=0),
+            (third + 3 * gap * second + n * square * gap).sum(axis=0),
+            (fourth + 4 * gap * third + 6 * square * second + n * square * square).sum(axis=0),
         ]
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.kernel import KernelSums
 
 Vector = NDArray[np.float64]
+ROUNDING = 1e-15  # a smaller variance, as a share of the squared total, is what sums in float64 leave of none
 SHRINK = 3  # power of the shrinkage of the third cumulant, chosen by the alarm rates of bench/feature_calibration.py
 
 
@@ -113,7 +114,8 @@ def index_from(terms: Iterable[ClassTerms], parties: int) -> Share | None:
         return None
     skew = (between - mean) / room
     slope = 4 * ((between / total) ** 2 * pull + (push - pull)) / total**2
-    error = 1.96 * total / room * np.sqrt((within + max(slope * total**2 - 2 * within, 0.0)) / total**2)
+    noise = (within + max(slope * total**2 - 2 * within, 0.0)) / total**2
+    error = 1.96 * total / room * np.sqrt(noise if noise > ROUNDING else 0.0)
     rows = np.zeros(parties)
     excess = np.zeros(parties)
     for term in kept:

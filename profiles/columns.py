@@ -214,9 +214,11 @@ def _finite(name: str, values: NDArray[np.float64], noticed: Noticed) -> NDArray
     if infinite.any():
         noticed.non_finite[name] = int(infinite.sum())
         values = np.where(infinite, np.nan, values)
-    missing = int(np.isnan(values).sum()) - noticed.non_finite.get(name, 0)
+    absent = np.isnan(values)
+    missing = int(absent.sum()) - noticed.non_finite.get(name, 0)
     if missing:
         noticed.missing[name] = missing
+        values = np.where(absent, np.nan, values)  # a computed NaN may have a sign; all are one to a run folder
     return values
 
 

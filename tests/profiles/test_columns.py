@@ -154,6 +154,12 @@ def test_parquet_types_become_numbers_or_categories() -> None:
     assert matrix[:2].tolist() == [[1.5, 0, 1, 0, 0, 1, 1], [2.25, 1, 0, 0, 1, 0, -2]]
 
 
+def test_a_missing_value_is_one_pattern_of_bits() -> None:
+    part = part_of([-float("nan"), None, float("nan"), *[0.5, 2.0, 7.0] * (N // 3 - 1)])
+    missing = part.features[np.isnan(part.features)]
+    assert missing.view(np.uint32).tolist() == [0x7FC00000] * 3
+
+
 values = st.one_of(
     st.lists(st.none() | st.floats(width=64), min_size=12, max_size=40),
     st.lists(st.none() | st.integers(-(2**62), 2**62), min_size=12, max_size=40),

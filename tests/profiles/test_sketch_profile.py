@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedskew.profiles import make_plan, merge, profile, read_table, sketch, summary
@@ -114,6 +114,7 @@ def test_hygiene_that_sums_support_is_that_of_the_rows():
         max_size=40,
     )
 )
+@example([(0, 0, 1.0), (0, 0, 1.0), (0, 1, 1.0), (1, 0, -3.5), (1, 0, -3.5)])  # no spread within parties: one point
 def test_any_small_silos_profile_alike_also_empty_and_one_row_ones(rows):
     party, labels, x = (np.array(values) for values in zip(*rows, strict=True))
     names = ("empty", "one", "p", "q", "r")

@@ -23,10 +23,11 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --ignore=tests/browser
 
-test-long: $(VENV)/.dev ## the kills, twenty times as many, more damage to the run store, and mutated sketches
+test-long: $(VENV)/.dev ## the kills, twenty times as many, more damage to the run store, mutated sketches, and new draws of every property
 	FEDSKEW_KILLS=500 OMP_NUM_THREADS=1 $(BIN)/pytest tests/engine/test_resume.py -k ever_again
 	FEDSKEW_FLIPS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/reliability/test_damaged_store.py
 	FEDSKEW_FUZZ=100000 OMP_NUM_THREADS=1 $(BIN)/pytest --timeout 0 tests/profiles/test_sketch_file.py -k mutants
+	FEDSKEW_EXAMPLES=2000 OMP_NUM_THREADS=1 $(BIN)/pytest --timeout 0 -m hypothesis --hypothesis-profile long tests
 
 RUNS ?= 20
 test-again: $(VENV)/.dev ## the tests that kill, that fill disks and memory, and that drive a browser, RUNS times over

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("FEDSKEW_DATA", ROOT.parent / "shared" / "data"))
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("long", deadline=None, max_examples=2000)  # draws anew each time
 settings.load_profile("ci")
 
 

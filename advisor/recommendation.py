@@ -170,7 +170,7 @@ KIND_TITLES = {
     "label_count": "whole classes missing at parties",
     "label_dirichlet": "unequal shares of classes",
     "feature": "features that differ between parties",
-    "quantity": "very unequal party sizes",
+    "quantity": "unequal party sizes",
     "concept": "labels that mean different things",
 }
 

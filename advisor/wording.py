@@ -13,7 +13,7 @@ KINDS = {
     "label_count": "label skew: whole classes missing at parties",
     "label_dirichlet": "label skew: unequal shares of the classes",
     "feature": "feature skew: the same class looks different from party to party",
-    "quantity": "quantity skew: very unequal party sizes",
+    "quantity": "quantity skew: unequal party sizes",
     "concept": "concept shift: the same features mean different labels",
     "mixed": "mixed skew",
 }

@@ -227,7 +227,7 @@ def beta_estimate(counts: Counts, *, recognise_cap: bool = True) -> tuple[Estima
     estimate : beta, above 0; with a recognised cap fitted over the open parties of each class only
     capped : whether the generator closed parties that held n/N rows: all closed cells hold at most one row, which a
         Dirichlet without cap would do by luck less often than 3e-4 (1e-6 with one or two such cells); None where it
-        cannot be told
+        cannot be told, as with parties of one size
 
     References
     ----------
@@ -245,7 +245,9 @@ def beta_estimate(counts: Counts, *, recognise_cap: bool = True) -> tuple[Estima
     ones = np.ones(len(counts))
     by_class = counts.T
     everywhere = np.ones(by_class.shape, np.bool_)
-    closed = closed_cells(counts).T if recognise_cap else ~everywhere
+    sizes = counts.sum(axis=1)
+    dealt_evenly = sizes.max() - sizes.min() <= 1  # shards of sorted rows: full parties are closed by construction
+    closed = closed_cells(counts).T if recognise_cap and not dealt_evenly else ~everywhere
     number = int(closed.sum())
     if number and int(by_class[closed].max()) <= 1:
         fitted = strength_of(Groups.of(by_class, ones, ~closed))

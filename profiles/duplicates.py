@@ -30,9 +30,10 @@ class Shared:
     """Rows that stand in several places.
 
     ``pairs``: holders that share more than their repetitions explain. ``equal``: rows that also stand in another silo
-    or the test set; ``in_silos``: those that stand in two silos or more, of which ``kinds`` differ; ``tested``: test
-    rows that stand in a silo. ``widest``: 0, or how many silos hold one of them, where that are too many to compare
-    each two and all silos together share more than their repetitions explain.
+    or the test set; ``in_silos``: those that stand in two silos or more, of which ``kinds`` differ, and ``copies`` are
+    not in the silo that holds most of their kind; ``tested``: test rows that stand in a silo. ``widest``: 0, or how
+    many silos hold one of them, where that are too many to compare each two and all silos together share more than
+    their repetitions explain.
     """
 
     pairs: tuple[Copies, ...] = ()
@@ -40,6 +41,7 @@ class Shared:
     in_silos: int = 0
     tested: int = 0
     kinds: int = 0
+    copies: int = 0
     widest: int = 0
 
 
@@ -83,6 +85,7 @@ def copied_rows(partition: Partition) -> Shared:
         in_silos=int(silos[several].sum()),
         tested=tested,
         kinds=len(several),
+        copies=int(silos[several].sum() - silos[several].max(axis=1).sum()) if len(several) else 0,
         widest=int(held.max()) if len(few) < len(several) and _all_beyond(silos, bound) else 0,
     )
 

@@ -57,12 +57,20 @@ def scaling_of(
     std = np.sqrt(m2 / np.maximum(count, 1))
     constant = never_varies(count, mean, m2)
     shift = np.where(binary & ~constant, 0.0, mean)
-    return Scaling(shift.astype(np.float32), np.where(binary | constant, 1.0, std).astype(np.float32))
+    scale = np.where(constant, np.maximum(np.abs(mean), 1.0), np.where(binary, 1.0, std))
+    return Scaling(shift.astype(np.float32), scale.astype(np.float32))
 
 
 def never_varies(count: NDArray[np.float64], mean: NDArray[np.float64], m2: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether the spread of a feature is no more than rounding, (F,) bool."""
-    return np.asarray(np.sqrt(m2 / np.maximum(count, 1)) <= 1e-6 * np.maximum(np.abs(mean), 1e-30))
+    """Whether the spread of a feature is no more than rounding of its moments in float64, (F,) bool.
+
+    Examples
+    --------
+    >>> hour = 1_700_000_000_000 + np.array([0.0, 3_600_000])  # milliseconds since 1970, an hour apart
+    >>> never_varies(np.array([2]), hour.mean(keepdims=True), ((hour - hour.mean()) ** 2).sum(keepdims=True)).tolist()
+    [False]
+    """
+    return np.asarray(np.sqrt(m2 / np.maximum(count, 1)) <= 1e-11 * np.maximum(np.abs(mean), 1e-30))
 
 
 def encode(features: Any, how: Scaling) -> Any:

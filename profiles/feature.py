@@ -49,7 +49,7 @@ def feature_skew(partition: Partition, *, columns: bool = True) -> FeatureSkew:
     less chance; the index is their mean weighted by rows. At most about 200,000 rows of a party enter, chosen by a hash
     of the row. The index is null (``reason``) where there is no feature (``no_features``), no class is shared by two
     parties (``no_shared_class``) or cells hold under two rows on average (``too_few_rows``), but never when two parties
-    share a class in ten rows each.
+    share a class in ten rows each; or where all rows of a class are alike (``no_spread``).
 
     Parameters
     ----------
@@ -82,9 +82,9 @@ def feature_skew(partition: Partition, *, columns: bool = True) -> FeatureSkew:
 def feature_skew_of(
     share: Share | None, reason: str | None, by_feature: tuple[FeatureShift, ...], party_names: tuple[str, ...]
 ) -> FeatureSkew:
-    """Grade the joint index; null with ``reason``, or ``too_few_rows``, where it could not be told."""
+    """Grade the joint index; null with ``reason``, or ``no_spread``, where it could not be told."""
     if share is None:
-        reason = reason or "too_few_rows"
+        reason = reason or "no_spread"
         return FeatureSkew(skew=None, p_value=None, severity="none", reason=reason, by_feature=by_feature)
     return FeatureSkew(
         skew=share.skew,

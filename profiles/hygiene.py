@@ -13,6 +13,7 @@ from fedskew.profiles.partitions import Column, Finding, Partition, Severity
 
 CHUNK_BYTES = 1 << 24
 SHOWN = 5  # names in a sentence
+STEPS = 64  # steps of float32 within a standard deviation; with fewer a column is coarse
 SURE = 0.01  # level of a test, shared by all columns or parties it is made for
 Check = Callable[[Partition], Iterator[Finding]]
 
@@ -21,8 +22,8 @@ def hygiene(partition: Partition) -> tuple[Finding, ...]:
     """Collect what reading noticed and what the checks of this module find.
 
     Codes: ``duplicate_rows``, ``test_leakage``, ``classes_only_in_test``, ``classes_not_in_test``, ``unused_classes``,
-    ``constant_columns``, ``unscaled_columns``, ``missingness_skew``, ``test_mix``, ``one_class``,
-    ``one_class_parties``, ``tiny_parties``. A code that reading already gave is not given twice.
+    ``constant_columns``, ``no_features``, ``coarse_columns``, ``unscaled_columns``, ``missingness_skew``, ``test_mix``,
+    ``one_class``, ``one_class_parties``, ``tiny_parties``. A code that reading already gave is not given twice.
 
     Examples
     --------
@@ -49,12 +50,13 @@ def _copies(partition: Partition) -> Iterator[Finding]:
         )
         yield Finding(code="duplicate_rows", severity=_graded(count / partition.rows), text=text, count=count)
     elif between:
-        count = min(sum(copy.rows for copy in between), shared.in_silos)
+        count = min(sum(copy.rows for copy in between), shared.copies)
         who = tuple(names[i] for i in sorted({i for copy in between for i in (copy.first, copy.second)}))
         worst = max(between, key=lambda copy: copy.rows)
         text = (
-            f"{count} rows stand in two silos, more than repetition within silos explains; the most ({worst.rows}) "
-            f"in {names[worst.first]!r} and {names[worst.second]!r}: the same records may be counted twice"
+            f"{count} rows are copies of rows of another silo, more than repetition within silos explains; the most "
+            f"({worst.rows}) in {names[worst.first]!r} and {names[worst.second]!r}: the same records may be counted "
+            f"{'twice' if len(who) == 2 else 'several times'}"
         )
         yield Finding(
             code="duplicate_rows", severity=_graded(count / partition.rows), text=text, parties=who, count=count
@@ -98,10 +100,11 @@ def _classes(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of each feature (F,): does it never vary, does it take 0 and 1 only, its deviation; blanks of a column (P,)."""
+    """Of each feature (F,): does it never vary, does it take 0 and 1 only, mean, deviation; blanks of a column (P,)."""
 
     flat: NDArray[np.bool_]
     binary: NDArray[np.bool_]
+    mean: NDArray[np.float64]
     std: NDArray[np.float64]
     missing: tuple[NDArray[np.int64], ...]
 
@@ -111,6 +114,7 @@ def column_findings(
 ) -> Iterator[Finding]:
     """Constant and unscaled columns, and columns missing at unlike rates: the same from rows and from sketches."""
     yield from _constant(columns, facts)
+    yield from _coarse(columns, facts)
     yield from _unscaled(columns, facts)
     yield from _missingness(columns, facts, sizes, party_names)
 
@@ -145,6 +149,7 @@ def _facts(partition: Partition) -> Facts:
     return Facts(
         flat=largest <= least,
         binary=(least == 0) & (largest == 1),
+        mean=mean,
         std=np.sqrt(squares / np.maximum(seen, 1)),
         missing=tuple(_blank(partition, column, missing) for column in partition.columns),
     )
@@ -155,6 +160,20 @@ def _constant(columns: tuple[Column, ...], facts: Facts) -> Iterator[Finding]:
     if names:
         text = f"{len(names)} of {len(columns)} columns never vary and say nothing: {_listed(names)}"
         yield Finding(code="constant_columns", severity="mild", text=text, count=len(names))
+    if len(names) == len(columns):
+        text = "no column varies: labels and sizes can be profiled, but no model can learn from such features"
+        yield Finding(code="no_features", severity="strong", text=text)
+
+
+def _coarse(columns: tuple[Column, ...], facts: Facts) -> Iterator[Finding]:
+    step = np.spacing(np.abs(facts.mean).astype(np.float32))
+    names = [c.name for c in columns if c.kind == "numeric" and 0 < facts.std[c.start] < STEPS * step[c.start]]
+    if names:
+        text = (
+            f"values so large beside their spread that single precision holds few different ones of them: "
+            f"{_listed(names)}; subtract a constant, such as the time at which the data begin"
+        )
+        yield Finding(code="coarse_columns", severity="mild", text=text, count=len(names))
 
 
 def _unscaled(columns: tuple[Column, ...], facts: Facts) -> Iterator[Finding]:

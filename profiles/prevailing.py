@@ -114,7 +114,7 @@ def _call(kind: str, measure: str, index: Index, *, shadow: bool = False) -> Cal
     interval = None if isinstance(index, ConceptSkew) else index.interval
     half = (interval[1] - interval[0]) / 2 if interval else 0.5 * max(floor, abs(skew))
     beyond = float(ndtr((skew - floor) / max(half / NORMAL_95, 1e-9)))
-    tested = index.p_value if THRESHOLDS[measure].tested else None
+    tested = index.p_value
     if severity != "none":
         sure = beyond if tested is None else min(beyond, 1 - (tested / SIGNIFICANCE) ** 2 / 2)
         return Call(kind, stands=not shadow, confidence=float(np.clip(sure, 0.5, 1.0)), ratio=skew / floor)

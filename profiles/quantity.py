@@ -41,8 +41,8 @@ def quantity_skew_of(counts: Counts, party_names: tuple[str, ...], label: LabelS
     """Measure quantity skew from the count table alone.
 
     skew = (G - G0) / ((P - 1)/P - G0): G the Gini index of the sizes, G0 its mean under Multinomial(n, 1/P). 0 is
-    what equal chances give, 1 one party holding all. The p-value counts such draws with a G at least as large; the
-    severity comes from skew alone. The 95 % interval is skew ± 1.96 standard deviations under Multinomial(n, q).
+    what equal chances give, 1 one party holding all. The p-value counts such draws with a G at least as large. The
+    95 % interval is skew ± 1.96 standard deviations under Multinomial(n, q).
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The profile of a partition: every measure, and which skew prevails."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fedskew.profiles.concept import concept_skew
 from fedskew.profiles.errors import SILOS, check_type
@@ -8,10 +8,11 @@ from fedskew.profiles.feature import feature_skew
 from fedskew.profiles.hygiene import hygiene
 from fedskew.profiles.label import label_skew
 from fedskew.profiles.measures import measure_all
-from fedskew.profiles.partitions import Partition
+from fedskew.profiles.partitions import Finding, Partition
 from fedskew.profiles.prevailing import prevailing
 from fedskew.profiles.quantity import quantity_skew
-from fedskew.profiles.records import Profile
+from fedskew.profiles.records import ConceptSkew, FeatureSkew, Profile
+from fedskew.profiles.severity import SIGNIFICANCE
 from fedskew.profiles.sketching.record import Sketch
 
 
@@ -69,8 +70,20 @@ def profile(partition: Partition | Sequence[Sketch]) -> Profile:
         feature=feature,
         concept=concept,
         prevailing=prevailing(label, quantity, feature, concept),
-        hygiene=hygiene(partition),
+        hygiene=(*hygiene(partition), *_labels_differ(feature, concept)),
         counts=tuple(tuple(row) for row in partition.counts.tolist()),
         image_shape=(shape[0], shape[1], shape[2]) if len(shape) == 3 else None,
         measures=measure_all(partition.counts),
     )
+
+
+def _labels_differ(feature: FeatureSkew, concept: ConceptSkew) -> Iterator[Finding]:
+    """Some party labels like rows unlike, too little to grade: then features of a class differ since labels do."""
+    shifted = concept.severity == "none" and concept.p_value is not None and concept.p_value < SIGNIFICANCE
+    if shifted and feature.severity != "none":
+        text = (
+            "features differ between silos within classes, and at least one silo also labels like rows unlike (concept "
+            f"p {concept.p_value:.1g}), though over all silos that explains little: labels that are wrong in some "
+            "silos look like this; compare labels of like rows before you take it for feature skew"
+        )
+        yield Finding(code="may_be_concept_shift", severity="mild", text=text)

@@ -40,7 +40,7 @@ class _Silo:
         return float((counts * (counts - 1)).sum()) / 2
 
 
-def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bool]:
+def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bool, int]:
     """Find the pairs of silos that share more equal rows than their own repetitions explain.
 
     Hashes under the lesser of two silos' limits are the same random part of the rows of both; what holds of all rows
@@ -49,8 +49,9 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bo
 
     Returns
     -------
-    (pairs of silos beyond the bound, all rows with a known hash that also stand in another silo, whether each two silos
-    were compared: not where too many share some)
+    (pairs of silos beyond the bound; all rows with a known hash that also stand in another silo; whether each two silos
+    were compared: not where too many share some; how many copies there can be at most: all rows but those of the silo
+    that holds most of their kind)
     """
     silos = [
         _Silo(place, one.rows, *known(one.minima, one.rows))
@@ -58,7 +59,7 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bo
         if one.minima is not None and one.rows
     ]
     if len(silos) < 2:
-        return [], 0, True
+        return [], 0, True, 0
     holder = np.repeat(np.arange(len(silos)), [len(silo.hashes) for silo in silos])
     hashes, group, holders = np.unique(
         np.concatenate([silo.hashes for silo in silos]), return_inverse=True, return_counts=True
@@ -67,9 +68,9 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bo
     rows = np.concatenate([silo.counts for silo in silos])[twice].astype(np.float64)
     equal = int(rows.sum())
     if not equal:
-        return [], 0, True
+        return [], 0, True, 0
     if float((holders.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
-        return [], equal, False
+        return [], equal, False, equal
     from scipy.sparse import csr_array, triu
 
     table = csr_array((rows, (group[twice], holder[twice])), shape=(len(hashes), len(silos)))
@@ -80,7 +81,10 @@ def shared_rows(sketches: tuple[Sketch, ...]) -> tuple[list[SharedRows], int, bo
         _pair(silos[i], silos[j], float(hits), least, len(sketches))
         for i, j, hits in zip(*pairs.coords, pairs.data, strict=True)
     )
-    return [one for one in found if one is not None], equal, True
+    copies = int(table.sum() - table.max(axis=1).sum())
+    if any(silo.share < 1.0 for silo in silos):
+        copies = sum(one.rows for one in sketches) - max(one.rows for one in sketches)
+    return [one for one in found if one is not None], equal, True, copies
 
 
 def _pair(one: _Silo, other: _Silo, hits: float, least: float, parties: int) -> SharedRows | None:
@@ -106,20 +110,22 @@ def _pair(one: _Silo, other: _Silo, hits: float, least: float, parties: int) -> 
 
 def copies_found(sketches: tuple[Sketch, ...]) -> Iterator[Finding]:
     """The finding ``duplicate_rows``, as of rows at hand; nothing where the sketches hold no row hashes."""
-    pairs, equal, compared = shared_rows(sketches)
+    pairs, equal, compared, copies = shared_rows(sketches)
     if not compared:
         text = f"{equal} rows also stand in another silo; so many silos share some that each two could not be compared"
         yield Finding(code="duplicate_rows", severity="mild", text=text, count=equal)
     elif pairs:
-        rows = sum(pair.rows for pair in pairs)
+        rows = min(sum(pair.rows for pair in pairs), copies)
         who = tuple(sketches[i].party for i in sorted({i for pair in pairs for i in (pair.first, pair.second)}))
         worst = max(pairs, key=lambda pair: pair.rows)
         exact = all(pair.low == pair.rows == pair.high for pair in pairs)
         within = f"({worst.rows})" if worst.low == worst.high else f"({worst.rows}, 95 % {worst.low} to {worst.high})"
+        times = "twice" if len(who) == 2 else "several times"
         text = (
-            f"{'' if exact else 'about '}{rows} rows stand in two silos, more than repetition within silos explains; "
-            f"the most {within} in {sketches[worst.first].party!r} and {sketches[worst.second].party!r}: the same "
-            f"records may be counted twice{'' if exact else ' (estimated from the least row hashes)'}"
+            f"{'' if exact else 'about '}{rows} rows are copies of rows of another silo, more than repetition within "
+            f"silos explains; the most {within} in {sketches[worst.first].party!r} and "
+            f"{sketches[worst.second].party!r}: the same records may be counted {times}"
+            f"{'' if exact else ' (estimated from the least row hashes)'}"
         )
         share = rows / max(sum(one.rows for one in sketches), 1)
         severity: Severity = "strong" if share >= 0.05 else "mild"

@@ -154,6 +154,7 @@ def _hygiene(together: Pool, feature: FeatureSkew) -> Iterator[Finding]:
         facts = Facts(
             flat=flat,
             binary=zero_one,
+            mean=moments[1],
             std=np.sqrt(moments[2] / np.maximum(moments[0], 1)),
             missing=tuple(together.missing(column) for column in together.columns),
         )

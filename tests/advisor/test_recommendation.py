@@ -93,7 +93,7 @@ def test_json_reads_back_equal_and_strictly(profile_of: Builder) -> None:
 
 def test_sentence_names_the_algorithm_and_the_skew(profile_of: Builder) -> None:
     found = recommend(profile_of("quantity"))
-    assert found.sentence.startswith("Start with FedAvg: the data (a table) show very unequal party sizes.")
+    assert found.sentence.startswith("Start with FedAvg: the data (a table) show unequal party sizes.")
 
 
 @pytest.mark.parametrize(("components", "options", "algorithm"), [

@@ -149,3 +149,12 @@ def test_tables_without_information_say_so() -> None:
     assert beta_estimate(np.array([[5, 5]]))[0].reason == "one_party"
     assert alpha_estimate(np.array([[5], [5]])).reason == "one_class"
     assert beta_estimate(np.array([[1, 0], [0, 1]]))[0].reason == "too_few_rows"
+
+
+def test_parties_of_one_size_are_not_said_to_be_capped():
+    """Shards of rows sorted by class: full parties look closed by construction."""
+    labels = np.sort(np.random.default_rng(0).integers(0, 2, 6000))
+    counts = np.zeros((10, 2), np.int64)
+    np.add.at(counts, (np.repeat(np.arange(20) % 10, 300), labels), 1)
+    assert closed_cells(counts).any()
+    assert beta_estimate(counts)[1] is None

@@ -49,6 +49,7 @@ def test_pairs_are_those_of_a_loop_over_parties():
     total = sum(rows, Counter())
     several = {row for row in total if sum(row in one for one in rows) > 1}
     assert (shared.in_silos, shared.kinds) == (sum(total[row] for row in several), len(several))
+    assert shared.copies == sum(total[row] - max(one[row] for one in rows) for row in several)
 
 
 def test_one_row_in_very_many_silos_hides_nothing(monkeypatch):
@@ -66,7 +67,8 @@ def test_one_row_in_very_many_silos_hides_nothing(monkeypatch):
 
 def test_what_all_silos_share_is_counted_once_a_row_not_once_a_pair():
     finding = found(planted(10, 30))["duplicate_rows"]
-    assert finding.count == 300  # of 4,350 if the pairs were added up
+    assert finding.count == 290  # 29 copies of each of ten; 4,350 if the pairs were added up
+    assert finding.text.startswith("290 rows are copies of rows of another silo")
     assert len(finding.parties) == 30
 
 

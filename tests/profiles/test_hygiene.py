@@ -3,6 +3,7 @@ import pytest
 
 from fedskew.profiles.hygiene import hygiene
 from fedskew.profiles.partitions import Column, Finding, Holdout, Partition, make_partition
+from fedskew.profiles.summary import profile
 
 
 def codes(partition: Partition) -> dict[str, Finding]:
@@ -73,6 +74,19 @@ def test_constant_and_unscaled_columns_are_named() -> None:
     assert "'unit'" in found["constant_columns"].text
     assert "'height'" in found["unscaled_columns"].text
     assert found["unscaled_columns"].count == 1
+
+
+def test_a_column_of_large_numbers_close_together_is_coarse_and_one_without_offset_is_not() -> None:
+    seconds = np.random.default_rng(0).uniform(0, 600, (400, 1))
+    labels, party = np.arange(400) % 2, np.arange(400) // 200
+    assert "'x0'" in codes(make_partition(1.7e9 + seconds, labels, party))["coarse_columns"].text
+    assert "coarse_columns" not in codes(make_partition(seconds, labels, party))
+
+
+def test_a_table_in_which_nothing_varies_has_no_features_and_says_so() -> None:
+    same = profile(make_partition(np.full((400, 2), 3.0), np.arange(400) % 2, np.arange(400) // 200))
+    assert {"constant_columns", "no_features"} <= {finding.code for finding in same.hygiene}
+    assert (same.feature.skew, same.feature.reason) == (None, "no_spread")
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.4])

@@ -17,11 +17,9 @@ def test_floors_are_those_of_the_docs_and_inclusive(kind: str, mild: float, stro
     assert severity(kind, strong, 0.001) == "strong"
 
 
-def test_a_p_value_of_one_per_cent_is_chance_except_for_quantity() -> None:
-    assert severity("label", 0.9, 0.01) == "none"
-    assert severity("feature", 0.9, 0.01) == "none"
-    assert severity("concept", 0.9, 0.01) == "none"
-    assert severity("quantity", 0.9, 0.01) == "strong"
+def test_a_p_value_of_one_per_cent_is_chance() -> None:
+    assert {severity(kind, 0.9, 0.01) for kind in THRESHOLDS} == {"none"}
+    assert {severity(kind, 0.9, 0.0099) for kind in THRESHOLDS} == {"strong"}
 
 
 def test_an_index_without_value_is_none() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedskew.profiles import Partition, Profile, make_partition, profile
+from fedskew.profiles import Partition, Profile, make_partition, profile, read_table, simulate
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +135,13 @@ def test_image_shape_and_width_are_told() -> None:
     images = np.zeros((8, 1, 8, 9), np.uint8)
     found = profile(make_partition(images, [0, 1] * 4, ["a", "b", "b", "a"] * 2))
     assert (found.modality, found.image_shape, found.features) == ("image", (1, 8, 9), 72)
+
+
+def test_label_noise_that_shows_as_feature_skew_is_told(data_file) -> None:
+    source = read_table(data_file("letterrecognition.npz"), partitioned=False)
+    found = profile(simulate(source, "label_noise", num_partitions=10))
+    assert found.concept.severity == "none"
+    assert found.feature.severity != "none"
+    assert "may_be_concept_shift" in {finding.code for finding in found.hygiene}
+    clean = profile(simulate(source, "iid", num_partitions=10))
+    assert "may_be_concept_shift" not in {finding.code for finding in clean.hygiene}

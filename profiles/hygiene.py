@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.between import association
 from fedskew.profiles.counting import many
 from fedskew.profiles.duplicates import copied_rows
+from fedskew.profiles.label_sets import label_set_mismatch
 from fedskew.profiles.partitions import Column, Finding, Partition, Severity
 
 CHUNK_BYTES = 1 << 24
@@ -23,7 +24,8 @@ def hygiene(partition: Partition) -> tuple[Finding, ...]:
 
     Codes: ``duplicate_rows``, ``test_leakage``, ``classes_only_in_test``, ``classes_not_in_test``, ``unused_classes``,
     ``constant_columns``, ``no_features``, ``coarse_columns``, ``unscaled_columns``, ``missingness_skew``, ``test_mix``,
-    ``one_class``, ``one_class_parties``, ``tiny_parties``. A code that reading already gave is not given twice.
+    ``one_class``, ``one_class_parties``, ``tiny_parties``, ``label_set_mismatch``. A code that reading already gave is
+    not given twice.
 
     Examples
     --------
@@ -256,6 +258,10 @@ def _thin_parties(partition: Partition) -> Iterator[Finding]:
     yield from thin_parties(partition.counts, partition.party_names)
 
 
+def _label_sets(partition: Partition) -> Iterator[Finding]:
+    yield from label_set_mismatch(partition.counts, partition.party_names, partition.class_names)
+
+
 def thin_parties(counts: NDArray[np.int64], party_names: tuple[str, ...]) -> Iterator[Finding]:
     """A single class in all, parties of one class, and parties of fewer than two rows."""
     sizes, classes, parties = counts.sum(axis=1), (counts > 0).sum(axis=1), len(counts)
@@ -285,5 +291,5 @@ def _listed(names: list[str]) -> str:
     return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
 
 
-CHECKS: tuple[Check, ...] = (_copies, _class_sets, _columns, _test_mix, _thin_parties)
+CHECKS: tuple[Check, ...] = (_copies, _class_sets, _columns, _test_mix, _thin_parties, _label_sets)
 """Every check; adding one is one small function."""

@@ -12,6 +12,7 @@ from fedskew.profiles.feature import feature_skew_of, unidentified_counts
 from fedskew.profiles.hygiene import Facts, column_findings, thin_parties
 from fedskew.profiles.kernel import KernelSums
 from fedskew.profiles.label import label_skew_of
+from fedskew.profiles.label_sets import label_set_mismatch
 from fedskew.profiles.measures import measure_all
 from fedskew.profiles.partitions import Column, Finding
 from fedskew.profiles.prevailing import prevailing
@@ -163,6 +164,7 @@ def _hygiene(together: Pool, feature: FeatureSkew) -> Iterator[Finding]:
         text = "no column can serve as a feature: labels and sizes can be profiled, but no model can be trained"
         yield Finding(code="no_features", severity="strong", text=text)
     yield from thin_parties(together.counts, together.party_names)
+    yield from label_set_mismatch(together.counts, together.party_names, together.class_names)
     yield from _unlabelled(together)
     yield from _copies(together)
     yield from _suspicious(together)

@@ -155,6 +155,7 @@ def test_parties_of_one_size_are_not_said_to_be_capped():
     """Shards of rows sorted by class: full parties look closed by construction."""
     labels = np.sort(np.random.default_rng(0).integers(0, 2, 6000))
     counts = np.zeros((10, 2), np.int64)
-    np.add.at(counts, (np.repeat(np.arange(20) % 10, 300), labels), 1)
+    owner = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 2))
+    np.add.at(counts, (np.repeat(owner, 300), labels), 1)
     assert closed_cells(counts).any()
     assert beta_estimate(counts)[1] is None

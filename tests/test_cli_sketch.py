@@ -78,11 +78,36 @@ def test_a_column_that_silos_lack_counts_as_missing_there_in_sketches_and_in_row
     for key in ("label", "quantity", "feature"):
         assert_alike(rows[key], sums[key], key)
     first = json.loads(run("profile", tmp_path / "first.json", "--json", "-").stdout)
-    told = [[f for f in found["hygiene"] if f["code"] == "schema_mismatch"] for found in (rows, first)]
-    assert told[0] == told[1]
+    told = [[f for f in found["hygiene"] if f["code"] == "schema_mismatch"] for found in (rows, first, sums)]
+    assert told[0] == told[1] == told[2]
     assert told[0][0]["parties"] == ["north"]
-    skewed = [f["parties"] for f in sums["hygiene"] if f["code"] == "missingness_skew"]  # a plan asks for all columns
+    skewed = [f["parties"] for f in sums["hygiene"] if f["code"] == "missingness_skew"]
     assert skewed == [["north"]]
+
+
+@pytest.mark.parametrize("north", ["x,age,dose,date,", "x,age,dose,", "x,age,", "x,date,", ""])
+def test_rows_and_both_rounds_tell_alike_what_a_silo_lacks_and_what_is_blank(north, tmp_path):
+    for name, header in (("south", "x,age,dose,date,"), ("west", "x,age,dose,date,"), ("north", north)):
+        cells = {"x": "{0}.5", "age": "{1}", "dose": "" if name == "north" else "{2}", "date": "2020-01-0{3}"}
+        line = "".join(cells[column] + "," for column in header.split(",")[:-1])
+        lines = [f"{line.format(i * i, i * 37 % 11, i * 5 % 13, 1 + i % 9)}{i % 2}" for i in range(60)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"{header}sick", *lines]) + "\n")
+    files, plan = sorted(tmp_path.glob("*.csv")), tmp_path / "plan.json"
+    sources = {"rows": files, "first": [], "second": []}
+    for out, words in (("first", []), ("second", ["--plan", plan])):
+        for file in files:
+            sources[out].append(tmp_path / f"{file.stem}.{out}.json")
+            done = run("sketch", file, "--label", "sick", *words, "--out", sources[out][-1])
+            assert done.exception is None
+        if out == "first":
+            assert run("plan", *sources["first"], "--out", plan).exception is None
+    told = {}
+    for name, source in sources.items():
+        found = run("profile", *source, *(["--label", "sick"] if name == "rows" else []), "--json", "-").stdout
+        hygiene = json.loads(found)["hygiene"]
+        told[name] = [f for f in hygiene if f["code"] in {"schema_mismatch", "unused_column", "missing_values"}]
+    assert told["rows"] == told["first"] == told["second"]
+    assert ("schema_mismatch" in {f["code"] for f in told["rows"]}) == (north != "x,age,dose,date,")
 
 
 def test_one_file_may_hold_all_silos_and_is_a_source_of_profile_recommend_and_advise(folder, tmp_path):

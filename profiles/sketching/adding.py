@@ -108,7 +108,7 @@ def add_batch(path: Path, frame: "pl.DataFrame", wanted: Wanted, scan: Scan) -> 
         _add_column(name, frame.get_column(name), scan, cell, matrix)
     _add_numbers(scan, groups)
     if scan.plan is not None:
-        full = _with_absent(scan.plan, scan.columns, np.column_stack(matrix))
+        full = _with_absent(scan.plan, scan.columns, matrix, frame.height)
         label_codes = _plan_labels(scan, scan.plan, cell)
         _add_kernel(scan, scan.plan, full, groups, label_codes)
         if scan.key is not None:
@@ -241,16 +241,16 @@ def _add_hashes(scan: Scan, hashes: NDArray[np.uint64], cell: NDArray[np.int64])
         scan.minima[names[at]].add(hashes[rows])
 
 
-def _with_absent(plan: Plan, columns: list[str], matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+def _with_absent(plan: Plan, columns: list[str], matrix: list[NDArray[np.float32]], rows: int) -> NDArray[np.float32]:
     """The features in the plan's order, with those of columns that the file lacks: NaN if numeric, else 0."""
     if len(columns) == len(plan.columns):
-        return matrix
-    out, at = np.zeros((len(matrix), plan.width), np.float32), 0
+        return np.column_stack(matrix)
+    out, at = np.zeros((rows, plan.width), np.float32), 0
     for column in plan.table_columns():
-        width = column.stop - column.start
         if column.name in columns:
-            out[:, column.start : column.stop] = matrix[:, at : at + width]
-            at += width
+            for feature in range(column.start, column.stop):
+                out[:, feature] = matrix[at]
+                at += 1
         elif column.kind == "numeric":
             out[:, column.start] = np.nan
     return out

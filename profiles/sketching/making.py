@@ -1,6 +1,6 @@
 """Make sketches of rows at hand: of a partition, party by party."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def sketch(partition: Partition, plan: Plan | None = None, *, hash_key: bytes | 
     columns = tuple(c for c in partition.columns if c.stop > c.start) if dense else ()
     key = None if hash_key is None else row_key(hash_key, plan)
     features, names = partition.features, partition.class_names
+    held = {column.name for column in columns}
     if plan is not None:
         names = tuple(twin(name, plan.class_names) for name in names)
         features, columns = planned_features(plan, columns, features), plan.table_columns()
@@ -61,6 +62,7 @@ def sketch(partition: Partition, plan: Plan | None = None, *, hash_key: bytes | 
             partition.labels[partition.rows_of(code)],
             names,
             plan=plan,
+            lacking={column.name for column in columns} - held,
             modality=partition.modality,
             key=key,
         )
@@ -76,6 +78,7 @@ def party_sketch(
     class_names: Sequence[str],
     *,
     plan: Plan | None = None,
+    lacking: Collection[str] = (),
     modality: Any = "tabular",
     key: RowKey | None = None,
 ) -> Sketch:
@@ -85,6 +88,7 @@ def party_sketch(
     ----------
     columns, features : (n, F) float32, as in a Partition
     labels : (n,) codes into ``class_names``
+    lacking : columns of the plan that the party's table does not have; nor does its sketch
     """
     codes, starts, order = _by_class(labels)
     moments = moments_by_class(features, order, starts)
@@ -117,7 +121,10 @@ def party_sketch(
     ]
     return Sketch(
         party=party,
-        columns=(*heads, *(plan.unused_heads() if plan is not None else ())),
+        columns=(
+            *(head for head in heads if head.name not in lacking),
+            *(plan.unused_heads() if plan is not None else ()),
+        ),
         classes=tuple(sorted(classes, key=lambda cells: cells.name)),
         modality=modality,
         plan=None if plan is None else plan.sha256,

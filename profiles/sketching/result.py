@@ -1,6 +1,6 @@
 """What a scan added up, as the sketches of its parties."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from msgspec import structs
@@ -13,8 +13,11 @@ from fedskew.profiles.sketching.minima import LeastHashes
 from fedskew.profiles.sketching.record import ClassCells, ColumnHead, KernelCell, NumericCell, Sketch
 
 
-def sketches_of(path: Path, scan: Scan, wanted: Wanted) -> tuple[Sketch, ...]:
-    """Make the sketches of all parties of a scan, in the order of their names."""
+def sketches_of(path: Path, scan: Scan, wanted: Wanted, there: Collection[str]) -> tuple[Sketch, ...]:
+    """Make the sketches of all parties of a scan, in the order of their names.
+
+    Of a plan's columns they hold those that are ``there``, in the file: so that what a silo lacks is told.
+    """
     if not scan.cells:
         raise FedskewError(f"{path}: no row has a label" + (" and a party" if wanted.party else ""))
     _check_labels(path, scan, wanted)
@@ -23,12 +26,9 @@ def sketches_of(path: Path, scan: Scan, wanted: Wanted) -> tuple[Sketch, ...]:
         by_party[party][label] = code
     heads = [_head(place, name, scan, wanted) for place, name in enumerate(scan.columns)]
     if scan.plan is not None:
-        there = {head.name: head for head in heads}
-        heads = [
-            structs.replace(there[c.name], place=place) if c.name in there else _absent(c.name, place)
-            for place, c in enumerate(scan.plan.columns)
-        ]
-        heads += scan.plan.unused_heads()
+        place = {column.name: i for i, column in enumerate(scan.plan.columns)}
+        heads = [structs.replace(head, place=place[head.name]) for head in heads]
+        heads += [head for head in scan.plan.unused_heads() if head.name in there]
     sums = {head.name: scan.numeric[head.name].given_up_cells() for head in heads if head.kind == "numeric"}
     return tuple(
         Sketch(
@@ -81,10 +81,10 @@ def _head(place: int, name: str, scan: Scan, wanted: Wanted) -> ColumnHead:
         return ColumnHead(name=name, place=place, kind="categorical", kept=kept)
     if numeric is not None and numeric.moments[0].any():
         return ColumnHead(name=name, place=place, kind="numeric", bits=numeric.bits, binary=numeric.binary, kept=kept)
-    return _absent(name, place, kept=kept)
+    return _empty(name, place, kept=kept)
 
 
-def _absent(name: str, place: int, *, kept: bool = True) -> ColumnHead:
+def _empty(name: str, place: int, *, kept: bool) -> ColumnHead:
     return ColumnHead(name=name, place=place, kind="empty", kept=kept)
 
 
@@ -97,7 +97,7 @@ def _own_head(head: ColumnHead, codes: Iterable[int], scan: Scan) -> ColumnHead:
         elif head.kind == "categorical":
             held |= bool(scan.categorical[head.name].counts(code))
     if head.kind in {"numeric", "categorical"} and not held:
-        return _absent(head.name, head.place, kept=head.kept)
+        return _empty(head.name, head.place, kept=head.kept)
     return head
 
 

@@ -68,7 +68,8 @@ def scan_file(
         for and not installed.
     """
     reader = chosen(path, wanted.options, reader)
-    columns = _columns(path, column_names(path, wanted.options, reader=reader), wanted, plan)
+    there = column_names(path, wanted.options, reader=reader)
+    columns = _columns(path, there, wanted, plan)
     most = min(BUDGET, available_memory() // 2) if budget is None else budget
     names = [name for name in (wanted.party, wanted.label) if name is not None]
     cells, numeric = planned(path, names, columns, reader=reader)
@@ -87,7 +88,7 @@ def scan_file(
         else:
             if scan.homeless and tell is not None:
                 tell(f"{path.name}: {scan.homeless} rows have no party and were left out")
-            return sketches_of(path, scan, wanted)
+            return sketches_of(path, scan, wanted, _taken(there, wanted))
 
 
 def _columns(path: Path, there: list[str], wanted: Wanted, plan: Plan | None) -> list[str]:
@@ -101,8 +102,12 @@ def _columns(path: Path, there: list[str], wanted: Wanted, plan: Plan | None) ->
             raise FedskewError(f"{path}: has no column {name!r}; {choices(name, there)}")
     if plan is not None:
         return _planned(path, there, wanted, plan)
-    taken = {wanted.label, wanted.party, *wanted.drop}
-    return [name for name in there if name in (wanted.features or there) and name not in taken]
+    return _taken(there, wanted)
+
+
+def _taken(there: list[str], wanted: Wanted) -> list[str]:
+    other = {wanted.label, wanted.party, *wanted.drop}
+    return [name for name in there if name in (wanted.features or there) and name not in other]
 
 
 def _planned(path: Path, there: list[str], wanted: Wanted, plan: Plan) -> list[str]:

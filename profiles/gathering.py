@@ -14,7 +14,7 @@ from fedskew.profiles.partitions import Finding
 from fedskew.profiles.readers import READERS
 from fedskew.profiles.readers.base import Arrays, Loaded, Options, Reader, Table, check_file
 from fedskew.profiles.readers.folder import is_folder, list_silos
-from fedskew.profiles.readers.frames import is_frame, read_memory
+from fedskew.profiles.readers.frames import is_frame, read_memory, to_series
 from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
 from fedskew.profiles.readers.items import is_dataset
 from fedskew.profiles.stacking import all_columns, stack_tables
@@ -230,8 +230,6 @@ def _column(where: str, names: list[str], what: str, name: str | None) -> str:
 def _gather_arrays(
     arrays: list[tuple[str | None, Arrays]], options: Options, choice: Choice, findings: tuple[Finding, ...]
 ) -> Gathered:
-    import polars as pl
-
     first = arrays[0][1]
     ragged = all(data.ragged for _, data in arrays)
     shape = first.features.shape[1:]
@@ -259,8 +257,8 @@ def _gather_arrays(
     test = None
     if len(arrays) == 1 and first.test is not None:
         test = _gather_arrays([(None, first.test)], options, choice, ())
-    series = pl.Series(options.label or "y", labels)
-    parties = None if party is None else pl.Series(options.party or "party", party)
+    series = to_series(options.label or "y", labels)
+    parties = None if party is None else to_series(options.party or "party", party)
     return Gathered(
         first.name, series, parties, tuple(kept), None, shaped, silos, (*findings, *padded), test=test,
         members=first.members, ragged=ragged,

@@ -51,7 +51,7 @@ def read_memory(source: Any, options: Options, name: str = "the table") -> Loade
         raise FedskewError(f"{name}: its columns have different lengths")
     import polars as pl
 
-    return Table(name, pl.DataFrame([_series(key, array) for key, array in arrays.items()]))
+    return Table(name, pl.DataFrame([to_series(key, array) for key, array in arrays.items()]))
 
 
 def _array(value: Any) -> Any:
@@ -70,7 +70,7 @@ def _wide(arrays: Mapping[str, Any]) -> list[str]:
 def _plain(name: str, key: str, array: Any) -> Any:
     if array.dtype.kind != "O":
         return array
-    series = _series(key, array)
+    series = to_series(key, array)
     if series.dtype.is_nested() or series.dtype.is_temporal():
         raise FedskewError(f"{name}: {key!r} holds Python objects; numbers or texts are needed")
     return np.asarray(series.to_list()) if not series.null_count() else series.to_numpy()
@@ -100,10 +100,17 @@ def _from_pandas(name: str, column: Any) -> "pl.Series":
     if isinstance(column.dtype, np.dtype) and kind in "biufmM":
         values = column.to_numpy()
         return pl.Series(name, values.astype("datetime64[us]") if kind == "M" else values)
-    return _series(name, column.astype(object).where(column.notna(), None).to_numpy())
+    return to_series(name, column.astype(object).where(column.notna(), None).to_numpy())
 
 
-def _series(name: str, values: Any) -> "pl.Series":
+def to_series(name: str, values: Any) -> "pl.Series":
+    """A 1-D array as a column; of Python objects, None and NaN are null wherever they stand.
+
+    Examples
+    --------
+    >>> to_series("y", np.array([None, "a", "b"], dtype=object)).to_list()
+    [None, 'a', 'b']
+    """
     import polars as pl
 
     if values.dtype.kind not in "OS":

@@ -71,6 +71,20 @@ def test_arrays_are_taken_as_a_dict_or_a_tuple() -> None:
     assert (part.test.features.tolist(), part.test.labels.tolist()) == ([[1, 0, 0, 0]], [1])
 
 
+@pytest.mark.parametrize("kind", [list, lambda column: np.array(column, object)])
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_a_label_or_a_party_may_be_missing_in_any_row(kind: Any, missing: Any, at: int) -> None:
+    x, labels, sites = np.arange(12).reshape(6, 2), ["k0", "k1"] * 3, ["b", "b", "a", "a", "b", "a"]
+    for what in ("label", "party"):
+        columns = {"label": list(labels), "party": list(sites)}
+        columns[what][at] = missing
+        y, party = map(kind, columns.values())
+        part = read_table((x, y, party))
+        assert (part.rows, part.class_names, part.party_names) == (5, ("k0", "k1"), ("a", "b"))
+        assert [f.text for f in part.findings] == [f"1 of 6 rows have no {what} and were left out"]
+
+
 def test_a_test_part_that_another_test_table_replaces_is_told() -> None:
     x, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
     whole = {"X_train": x, "y_train": y, "X_test": x[:4] + 50, "y_test": y[:4]}

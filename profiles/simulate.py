@@ -121,7 +121,8 @@ def resolve(strategy: str, parameters: Mapping[str, Any]) -> Plan:
     Raises
     ------
     FedskewError
-        No such name or parameter, a value out of range, or parts that do not go together.
+        No such name or parameter, a value out of range or other than the number in the name, or parts that do not go
+        together.
 
     Examples
     --------
@@ -136,8 +137,10 @@ def resolve(strategy: str, parameters: Mapping[str, Any]) -> Plan:
             parts.append(next(s for s in STRATEGIES if s.name == bringer))
     parts.sort(key=lambda part: (part.assign is None, part.quantity is None))  # whoever assigns rows sets the defaults
     values = {p.name: p.default for part in reversed(parts) for p in part.parameters}
-    for _, presets in found:
+    numbered = {}
+    for part, presets in found:
         values |= presets
+        numbered |= {name: value for name, value in presets.items() if name == part.pattern_parameter}
     spelled: dict[str, str] = {}
     for name, value in given.items():
         parameter = _parameter(parts, name)
@@ -145,6 +148,11 @@ def resolve(strategy: str, parameters: Mapping[str, Any]) -> Plan:
             raise FedskewError(f"{spelled[parameter.name]} and {name} are the same parameter; give one of them")
         spelled[parameter.name] = name
         values[parameter.name] = parameter.parse(value)
+        number = numbered.get(parameter.name, values[parameter.name])
+        if number != values[parameter.name]:
+            raise FedskewError(
+                f"strategy {strategy} says {parameter.name} {number}, but {name} is {value}; give one of the two"
+            )
     return _plan(parts, values)
 
 

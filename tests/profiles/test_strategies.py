@@ -212,6 +212,10 @@ def test_parameters_have_the_names_of_other_packages_too(
     assert resolve(strategy, {given_as: str(value)}).values[canonical] == value
 
 
+def test_a_number_in_the_name_may_be_said_again() -> None:
+    assert resolve("noniid-#label2", {"k": "2"}).values["num_classes_per_partition"] == 2
+
+
 def test_noise_and_quantity_options_add_the_strategy_they_belong_to() -> None:
     assert resolve("homo", {"noise": "0.1"}).name == "iid+feature_noise"
     assert resolve("dirichlet", {"quantity_beta": 0.5}).name == "label_dirichlet_hsu+quantity_dirichlet"
@@ -229,6 +233,8 @@ def test_noise_and_quantity_options_add_the_strategy_they_belong_to() -> None:
         ("mixed+quantity_dirichlet", {}, "these can: "),
         ("feature_noise+feature_noise", {}, "twice"),
         ("", {}, "there is no strategy ''"),
+        ("noniid-#label2", {"k": "1"}, "noniid-#label2 says num_classes_per_partition 2, but k is 1; give one"),
+        ("#C=3+feature_noise", {"classes-per-party": 2}, "says num_classes_per_partition 3, but classes_per_party is"),
     ],
 )
 def test_what_cannot_be_resolved_is_refused_in_one_line(

@@ -1,7 +1,7 @@
 """From a source (files, a folder, frames, arrays) to one merged table or array with a label and a party a row."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,22 @@ class Choice:
 
     features: tuple[str, ...] | None
     drop: tuple[str, ...]
+
+
+def refuse_both(
+    features: Collection[str] | str | None, drop: Collection[str] | str | None, where: str = "--drop"
+) -> None:
+    """Refuse a column that is asked for and left out at once; ``where`` is what messages call the second list.
+
+    Raises
+    ------
+    FedskewError
+        A name stands in both lists.
+    """
+    used, dropped = ([given] if isinstance(given, str) else list(given or ()) for given in (features, drop))
+    for name in used:
+        if name in dropped:
+            raise FedskewError(f"column {name!r} is both in --features and in {where}; take it out of one of them")
 
 
 Silos = list[tuple[str | None, Loaded]]

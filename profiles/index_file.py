@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.atomic import write_atomically
 from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.gathering import refuse_both
 from fedskew.profiles.index_formats import FOREIGN, Index, from_json, from_npz
 from fedskew.profiles.partitions import Finding, Partition, ordered_names
 from fedskew.profiles.readers.base import check_file, check_memory
@@ -268,6 +269,8 @@ def _options(index: Index, path: str | Path, reading: Mapping[str, Any]) -> dict
     if "drop" in given:  # what was left out when the index was written stays out
         recorded = options.get("drop") or ()
         given["drop"] = tuple(dict.fromkeys([*_names(recorded), *_names(given["drop"])]))
+    if "features" in given:  # those recorded may be fewer by what is dropped now
+        refuse_both(given["features"], options.get("drop"), f"what {path} leaves out")
     return options | given
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedskew.profiles.atomic import check_output
 from fedskew.profiles.errors import FedskewError
+from fedskew.profiles.gathering import refuse_both
 from fedskew.profiles.index_file import make_index, relative_to_index, write_index
 from fedskew.profiles.matrices import looks_like_images
 from fedskew.profiles.outputs import check_apart
@@ -78,6 +79,7 @@ def partition_source(
         A place cannot be written to; found before any work is done.
     """
     given, options = _options_of(parameters, reading)
+    refuse_both(options.get("features"), options.get("drop"))
     plan = resolve(strategy, given)
     paths = _paths(source)
     index_path = _writable(Path(out), write_silos)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, skipped
 from fedskew.profiles.columns import encode_training, group_rows
 from fedskew.profiles.errors import FedskewError, choices
-from fedskew.profiles.gathering import Choice, Gathered, array_names, gather
+from fedskew.profiles.gathering import Choice, Gathered, array_names, gather, refuse_both
 from fedskew.profiles.heldout import encode_holdout, gather_test
 from fedskew.profiles.matrices import choose_matrix
 from fedskew.profiles.partitions import Column, Finding, Partition, make_partition
@@ -82,6 +82,7 @@ def read_table(
     if on_bad_row not in BAD_ROWS:
         raise FedskewError(f"on_bad_row is {on_bad_row!r}; {choices(str(on_bad_row), BAD_ROWS)}")
     choice = Choice(None if features is None else _names(features), _names(drop))
+    refuse_both(choice.features, choice.drop)
     options = Options(label, party, choice.features, modality, delimiter, encoding, on_bad_row)
     index = _index(source)
     if index is not None:

@@ -14,6 +14,7 @@ from fedskew.advisor.arguments import TRAINING_ONLY, refuse_training
 from fedskew.cli import app
 
 LABEL = ("--label", "sick")
+BOTH = ("--features", "age,dose", "--drop", "dose")
 GIVEN = (*LABEL, "--party", "site")
 SHORT = (
     "--rounds",
@@ -87,6 +88,9 @@ def test_what_is_refused_is_every_option_of_the_command_that_the_recommendation_
         (("profile", "{}", *GIVEN, "--features", ""), "--features names no column"),
         (("profile", "{}", *GIVEN, "--features", ","), "--features names no column"),
         (("profile", "{}", *GIVEN, "--drop", ""), "--drop names no column"),
+        (("profile", "{}", *GIVEN, *BOTH), "column 'dose' is both in --features and in --drop; take it out of one"),
+        (("sketch", "{}", *GIVEN, "--out", "s.json", *BOTH), "column 'dose' is both in --features and in --drop"),
+        (("partition", "{}", *LABEL, "--out", "i.json", *BOTH), "column 'dose' is both in --features and in --drop"),
         (("sketch", "{}", *GIVEN, "--out", "s.json", "--drop", ","), "--drop names no column"),
         (("validate", "{}", *GIVEN, "--set", "fedavg.lr=1", "--set", "fedavg.lr=2"), "--set fedavg.lr is given twice"),
         (("validate", "{}", *GIVEN, "--set", "fedavg.lr=nan"), "fedavg.lr is nan; it must be a finite number"),

@@ -178,6 +178,11 @@ def test_a_command_without_arguments_shows_its_help(words, capsys):
     assert "Commands:" in shown
 
 
+def test_a_feature_that_an_index_leaves_out_is_refused(made, refused):
+    line = refused("profile", made / "index.json", "--features", "age,site")
+    assert line.startswith(f"column 'site' is both in --features and in what {made / 'index.json'} leaves out; take it")
+
+
 def test_a_drop_is_added_to_the_one_an_index_records(made, tmp_path):
     run("profile", made / "index.json", "--drop", "age", "--json", tmp_path / "p.json", "--quiet")
     measured = json.loads((tmp_path / "p.json").read_text())["feature"]["by_feature"]

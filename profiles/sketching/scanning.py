@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedskew.profiles.errors import FedskewError, choices
+from fedskew.profiles.gathering import refuse_both
 from fedskew.profiles.readers.base import available_memory
 from fedskew.profiles.sketching.adding import THREADS, Scan, TextFoundError, Wanted, add_batch
 from fedskew.profiles.sketching.batches import (
@@ -97,6 +98,7 @@ def _columns(path: Path, there: list[str], wanted: Wanted, plan: Plan | None) ->
             raise FedskewError(f"{path}: has no {what} column {name!r}; {choices(name, there)}")
     if wanted.label == wanted.party:
         raise FedskewError(f"{path}: {wanted.label!r} is both the label and the party; name two columns")
+    refuse_both(wanted.features, wanted.drop)
     for name in (*wanted.drop, *(wanted.features or ())):
         if name not in there:
             raise FedskewError(f"{path}: has no column {name!r}; {choices(name, there)}")

@@ -119,6 +119,14 @@ def test_a_partition_from_files_equals_the_simulation_in_memory(csv: Path, tmp_p
     same(load_index(tmp_path / "i.json"), simulate(table, "label_dirichlet", noise=0.2))
 
 
+def test_a_drop_may_leave_fewer_features_than_an_index_records(csv: Path, tmp_path: Path) -> None:
+    columns = [column.name for column in read_table(csv, label="sick", partitioned=False).columns]
+    reading = {"label": "sick", "features": columns}
+    partition_source(csv, "iid", tmp_path / "i.json", reading=reading, parameters={"num_partitions": 3})
+    fewer = load_index(tmp_path / "i.json", drop=columns[:1])
+    assert [column.name for column in fewer.columns] == columns[1:]
+
+
 def test_the_folder_may_move_and_options_may_change(csv: Path, tmp_path: Path) -> None:
     (tmp_path / "data" / "test.csv").write_bytes(csv.read_bytes())
     reading = {"label": "sick", "test": str(tmp_path / "data" / "test.csv")}

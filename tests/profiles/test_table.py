@@ -145,6 +145,7 @@ def test_features_and_drop_choose_columns(file: Any) -> None:
         ({"party": "label"}, "'label' is both the label and the party"),
         ({"drop": ["cc"]}, "has no column to drop 'cc'; did you mean 'c'?"),
         ({"features": ["z"]}, "has no feature 'z'; there are: 'x', 'c', 'label', 'site'"),
+        ({"features": ["x", "c"], "drop": "c"}, "column 'c' is both in --features and in --drop; take it out of one"),
         ({"drop": ["site"]}, "it can be neither used nor dropped"),
         ({"task": "guess"}, "task is 'guess'"),
         ({"modality": "sound"}, "modality is 'sound'"),

@@ -64,7 +64,7 @@ def stateless(situation: Situation, names: tuple[str, ...]) -> tuple[str, tuple[
 
 
 def bandwidth(situation: Situation, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
-    """Algorithms that do not fit are out; if none fits, the cheapest stays and a check says so."""
+    """Algorithms that do not fit are out; if none fits, the cheapest in traffic, then in compute, stays."""
     size = model_size(situation)[1]
     if situation.bandwidth is None or size is None:
         return None
@@ -72,7 +72,8 @@ def bandwidth(situation: Situation, names: tuple[str, ...]) -> tuple[str, tuple[
     if fits:
         out = [name for name in names if name not in fits]
         return f"no, so {' and '.join(out)} is out" if out else "yes", fits
-    return "no, nothing fits; the cheapest stands", (min(names, key=lambda name: traffic(name, size)),)
+    cheapest = min(names, key=lambda name: (traffic(name, size), cost(name).seconds))
+    return "no, nothing fits; the cheapest stands", (cheapest,)
 
 
 CONSTRAINTS = (

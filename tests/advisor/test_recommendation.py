@@ -119,6 +119,11 @@ def test_stateless_clients_are_never_given_an_algorithm_that_remembers(profile_o
             assert not any(COSTS[name].state for name in (decision.algorithm, *decision.alternatives))
 
 
+def test_where_nothing_fits_the_cheapest_in_compute_of_equal_traffic_stands(profile_of: Builder) -> None:
+    one_class = profile_of("label_count", k=1)
+    assert (recommend(one_class).algorithm, recommend(one_class, bandwidth=100.0).algorithm) == ("fedprox", "fedavg")
+
+
 def test_bandwidth_is_kept_wherever_anything_named_fits(profile_of: Builder) -> None:
     image = profile_of("label_dirichlet", modality="image")  # the paper's CNN, 44,426 parameters
     single = traffic("fedavg", 44_426)

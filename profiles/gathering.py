@@ -18,7 +18,7 @@ from fedskew.profiles.readers.frames import is_frame, read_memory, to_series
 from fedskew.profiles.readers.images import ENDINGS, IMAGES, is_of_images
 from fedskew.profiles.readers.items import is_dataset
 from fedskew.profiles.stacking import all_columns, stack_tables
-from fedskew.profiles.written import kind_of, looked_into
+from fedskew.profiles.written import kind_of, looked_into, without_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -138,7 +138,7 @@ def read_file(path: Path, options: Options) -> Loaded:
         raise FedskewError(f"{path}: is one image; give the folder that holds class/*.png or party/class/*.png")
     kind = kind_of(looked_into(path)) if path.suffix.lower() == ".json" else None
     if kind is not None:
-        raise FedskewError(f"{path}: is {kind} and holds no rows; give the data it was made of")
+        raise FedskewError(f"{path}: is {without_rows(kind)}. Or give the data it was made of")
     if path.suffix.lower() in PACKED:
         raise FedskewError(f"{path}: is packed; unpack it first (only svmlight and idx files are read as they are)")
     endings = ", ".join(sorted(SUFFIXES))

@@ -13,7 +13,7 @@ from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.readers.base import check_memory
 from fedskew.profiles.simulate import rows_by_party
 from fedskew.profiles.sources import SCHEMA
-from fedskew.profiles.written import kind_of
+from fedskew.profiles.written import kind_of, without_rows
 
 FOREIGN = "net_dataidx_map"
 """The strategy of an index file that is not ours: row numbers by party and nothing else."""
@@ -101,8 +101,9 @@ def _decode(file: Path, data: bytes) -> Index:
 def _told(file: Path, data: bytes, text: str) -> FedskewError:
     """The error for a file that is no index: what it is where fedskew wrote it, else the given text."""
     kind = kind_of(data)
-    known = kind is not None and not kind.startswith("an index")
-    return FedskewError(f"{file}: is {kind}; it holds no rows" if known else text)
+    if kind is None or kind.startswith("an index"):
+        return FedskewError(text)
+    return FedskewError(f"{file}: is {without_rows(kind)}")
 
 
 def _foreign(parties: dict[str, list[int]]) -> Index:

@@ -11,7 +11,7 @@ _KINDS = {
     "sketch": "a sketch file; fedskew profile, recommend and plan take it",
     "plan": "a plan for sketches; fedskew sketch takes it with --plan",
     "index": "an index file; fedskew profile, recommend, validate and advise take it",
-    "profile": "a profile; fedskew recommend and report take it, and validate with --like",
+    "profile": "a profile; fedskew recommend and report take one alone, fedskew validate takes it with --like",
     "recommendation": "a recommendation; fedskew report and export take it",
     "validation": "a validation; fedskew report and export take it",
     "study": "the results of a study; fedskew study --out takes their folder",
@@ -52,6 +52,17 @@ def kind_of(data: str | bytes) -> str | None:
     """
     name = _name_of(data)
     return _KINDS.get(name) if name else None
+
+
+def without_rows(kind: str) -> str:
+    """What :func:`kind_of` says of a file, where rows are needed.
+
+    Examples
+    --------
+    >>> without_rows("a plan for sketches; fedskew sketch takes it with --plan")
+    'a plan for sketches and holds no rows; fedskew sketch takes it with --plan'
+    """
+    return kind.replace("; ", " and holds no rows; ", 1)
 
 
 def is_answer(data: str | bytes) -> bool:

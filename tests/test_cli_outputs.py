@@ -70,7 +70,11 @@ WRONG = {
     "report of a plan": (("report", "plan.json"), "plan.json: is a plan for sketches; fedskew sketch takes it"),
     "report of a table": (("report", "table.csv"), "table.csv: no report can be read"),
     "recommend of a plan": (("recommend", "plan.json"), "plan.json: is a plan for sketches"),
-    "profile of a profile": (("profile", "profile.json"), "profile.json: is a profile; fedskew recommend"),
+    "profile of a profile": (("profile", "profile.json"), "profile.json: is a profile and holds no rows"),
+    "recommend of two": (
+        ("recommend", "profile.json", "profile.json", "--label", "sick", "--party", "site"),
+        "profile.json: is a profile and holds no rows; fedskew recommend and report take one alone, fedskew validate t",
+    ),
     "plan of a table": (("plan", "silos/north.csv", "--out", "q.json"), "silos/north.csv: is no sketch file"),
     "validate of sketches": (("validate", "sketch.json"), "sketches hold no rows to train on; give the rows"),
     "validate of many": (("validate", "sketch.json", "sketch.json"), "sketches hold no rows to train on"),

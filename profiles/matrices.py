@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedskew.profiles.columns import Groups, names_party
+from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.noticed import Noticed, some
 from fedskew.profiles.partitions import Column, Finding
@@ -44,7 +45,8 @@ def stack_rows(parts: list[Any], names: list[str]) -> tuple[Any, list[Finding]]:
     whole = csr_array(vstack([widen(csr_array(part), width) for part in parts], format="csr"))
     if not narrow:
         return whole, []
-    text = f"{len(narrow)} silos end before feature {width - 1}, which others have; what is not there counts as 0: "
+    ends = many(len(narrow), "silo ends", "silos end")
+    text = f"{ends} before feature {width - 1}, which others have; what is not there counts as 0: "
     shown = tuple(Path(name).stem for name in narrow)
     return whole, [
         Finding(code="padded_columns", severity="mild", text=text + some(list(shown)), parties=shown, count=len(narrow))

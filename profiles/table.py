@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, skipped
 from fedskew.profiles.columns import encode_training, group_rows
+from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError, choices
 from fedskew.profiles.gathering import Choice, Gathered, array_names, gather, refuse_both
 from fedskew.profiles.heldout import encode_holdout, gather_test
@@ -176,7 +177,7 @@ def _rows(data: Gathered, task: str | None, *, partitioned: bool) -> tuple[_Rows
     if data.silos:
         empty = tuple(names[code] for code in np.flatnonzero(np.bincount(codes, minlength=len(names)) == 0))
         if empty:
-            text = f"{len(empty)} parties have no usable row"
+            text = f"{many(len(empty), 'party has', 'parties have')} no usable row"
             findings.append(Finding(code="empty_party", severity="mild", text=text, parties=empty, count=len(empty)))
     else:
         codes, names = _used(codes, names)

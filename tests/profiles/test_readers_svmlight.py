@@ -199,6 +199,7 @@ def test_silos_of_other_widths_are_padded_and_named(tmp_path: Path) -> None:
     assert found.features.tolist() == [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1], [2, 0, 0, 0]]
     (finding,) = (finding for finding in found.findings if finding.code == "padded_columns")
     assert finding.parties == ("north",)
+    assert finding.text == "1 silo ends before feature 4, which others have; what is not there counts as 0: 'north'"
 
 
 def test_an_almost_empty_table_stays_sparse_through_index_and_profile(tmp_path: Path) -> None:

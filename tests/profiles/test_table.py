@@ -117,7 +117,8 @@ def test_a_silo_without_rows_is_a_party_and_is_named(tmp_path: Path, file: Any) 
         file("x,label\n" + rows, f"d/{name}.csv")
     part = read_table(tmp_path / "d", label="label")
     assert (part.party_names, part.sizes.tolist()) == (("a", "b", "c"), [2, 1, 0])
-    assert [f.parties for f in part.findings if f.code == "empty_party"] == [("c",)]
+    (empty,) = (f for f in part.findings if f.code == "empty_party")
+    assert (empty.parties, empty.text) == (("c",), "1 party has no usable row")
 
 
 def test_files_that_are_not_read_are_named(tmp_path: Path, file: Any) -> None:

@@ -137,7 +137,7 @@ def resolve(strategy: str, parameters: Mapping[str, Any]) -> Plan:
             parts.append(next(s for s in STRATEGIES if s.name == bringer))
     parts.sort(key=lambda part: (part.assign is None, part.quantity is None))  # whoever assigns rows sets the defaults
     values = {p.name: p.default for part in reversed(parts) for p in part.parameters}
-    numbered = {}
+    numbered: dict[str, Any] = {}
     for part, presets in found:
         values |= presets
         numbered |= {name: value for name, value in presets.items() if name == part.pattern_parameter}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError
 from fedskew.profiles.partitions import Finding, ordered_names
-from fedskew.profiles.readers.base import MISSING_NAMES
+from fedskew.profiles.readers.base import MISSING_NAMES, MISSING_VALUES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -155,6 +156,27 @@ def skipped(
     text = f"{where}{count} of {len(missing)} rows have no {what} and were left out"
     severe = count > 0.05 * len(missing)
     return [Finding(code=code, severity="strong" if severe else "mild", text=text, parties=names, count=count)]
+
+
+def doubtful_names(coded: Coded, what: str, column: str) -> list[Finding]:
+    """A finding for each name that would mean "no value" in a feature column, such as ``NA``.
+
+    Examples
+    --------
+    >>> doubtful_names(Coded(np.array([0, 1, 0]), ("NA", "a")), "label", "y")[0].text
+    "label column 'y' holds 'NA' in 2 rows, taken as a class of that name; leave those cells empty if it means missing"
+    """
+    kind = "class" if what == "label" else "party"
+    found = []
+    for code, name in enumerate(coded.names):
+        if name in MISSING_VALUES:  # MISSING_NAMES are no names here
+            count = int((coded.codes == code).sum())
+            text = (
+                f"{what} column {column!r} holds {name!r} in {many(count, 'row')}, taken as a {kind} of that name; "
+                "leave those cells empty if it means missing"
+            )
+            found.append(Finding(code="na_is_a_name", severity="mild", text=text, count=count))
+    return found
 
 
 def plain(series: "pl.Series", what: str, where: str) -> "pl.Series":

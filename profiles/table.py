@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, skipped
+from fedskew.profiles.coding import Coded, code_exact, code_labels, code_names, doubtful_names, skipped
 from fedskew.profiles.columns import encode_training, group_rows
 from fedskew.profiles.counting import many
 from fedskew.profiles.errors import FedskewError, choices
@@ -169,6 +169,9 @@ def _rows(data: Gathered, task: str | None, *, partitioned: bool) -> tuple[_Rows
     no_party, no_label = party.codes < 0, labels.codes < 0
     findings = [*data.findings, *skipped(no_party, "party", party.codes, party.names)]
     findings += skipped(no_label, "label", party.codes, party.names)
+    findings += doubtful_names(labels, "label", data.label.name)
+    if data.party is not None and not data.silos:  # names of files are no doubtful ones
+        findings += doubtful_names(party, "party", data.party.name)
     places = np.flatnonzero(~(no_party | no_label))
     if not len(places):
         what = "label" if no_label.all() else "party" if no_party.all() else "label and party"

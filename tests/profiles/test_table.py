@@ -112,6 +112,18 @@ def test_several_files_with_a_party_column_are_shards_of_one_table(file: Any) ->
     same_bytes(read_table(file(ROWS), **NAMES), read_table(shards, **NAMES))
 
 
+@pytest.mark.parametrize("text", ["NA", "N/A", "n/a", "None", "?"])
+def test_a_text_that_may_mean_missing_is_a_class_or_a_party_and_is_told(file: Any, text: str) -> None:
+    rows = [f"{i},{'uv'[i % 2]},{'ab'[i % 3 > 0]}" for i in range(1, 9)]
+    part = read_table(file("\n".join(["x,label,site", *rows, f"9,{text},a", "0,null,b", f"2,u,{text}"])), **NAMES)
+    told = [finding.text for finding in part.findings if finding.code == "na_is_a_name"]
+    assert [line.split(";")[0] for line in told] == [
+        f"label column 'label' holds {text!r} in 1 row, taken as a class of that name",
+        f"party column 'site' holds {text!r} in 1 row, taken as a party of that name",
+    ]
+    assert (set(part.class_names), set(part.party_names)) == ({"u", "v", text}, {"a", "b", text})
+
+
 def test_a_silo_without_rows_is_a_party_and_is_named(tmp_path: Path, file: Any) -> None:
     for name, rows in (("a", "1,u\n2,v\n"), ("b", "1,v\n"), ("c", "")):
         file("x,label\n" + rows, f"d/{name}.csv")

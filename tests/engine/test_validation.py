@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
-from fedskew.engine import Estimate, Progress, Validation, validate
+from fedskew.engine import Estimate, Progress, Validation, pool, validate
 from fedskew.engine.algorithms import find_algorithm
 from fedskew.profiles import FedskewError, Holdout, make_partition
 
@@ -75,6 +76,25 @@ def test_easy_data_are_learned_and_the_references_frame_them():
     assert [len(line) for line in best.accuracy.curve] == [15, 15]
     assert best.accuracy.curve[0][-1] == best.accuracy.by_seed[0]
     assert set(best.by_party) == {"0", "1", "2"}
+
+
+def batch_norm(shape: tuple[int, ...], outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(shape[0], 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, outputs))
+
+
+def test_personal_models_have_a_score_for_every_round(tmp_path, monkeypatch):
+    """FedBN's parties keep their own BatchNorm: its curve is as long as FedAvg's, and the ranking knows both."""
+    how = {**FAST, "model": f"{__name__}:batch_norm", "rounds": 4}
+    found = validate(blobs(spread=0.2), ["fedavg", "fedbn"], jobs=1, **how)
+    assert [[len(line) for line in c.accuracy.curve] for c in found.candidates] == [[4, 4], [4, 4]]
+    own = found.candidates[1]
+    assert [line[-1] for line in own.accuracy.curve] == pytest.approx(list(own.accuracy.by_seed))
+    assert found.ranking is not None
+    assert found.ranking.leader in {"fedavg", "fedbn"}
+    assert own.at_equal_bytes == pytest.approx(own.accuracy.mean)
+    monkeypatch.setattr(pool, "SECONDS", 0.0)  # every round is a part of its own
+    cut = validate(blobs(spread=0.2), ["fedavg", "fedbn"], jobs=1, run=tmp_path / "run", **how)
+    assert numbers(cut) == numbers(found)
 
 
 def test_a_huge_learning_rate_is_reported_as_diverged_and_others_go_on():

@@ -75,7 +75,7 @@ def summarise(
         ),
         recommended=recommended,
         comparisons=tuple(_comparison(name, found, level) for name, found in paired.items()),
-        verdict=decide(entries, recommended, paired),
+        verdict=decide(entries, recommended, paired, constant=majority.accuracy.mean or 0.0),
         settings={**_settings_used(pairs[0][0], data, extra), "seeds": seeds},
         ranking=ranking(curves, MARGIN),
     )
@@ -162,11 +162,10 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
     final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
     accuracy = _score(final, hits.mean(axis=0), outcome.score)
     balanced = np.where(outcome.diverged > 0, np.nan, outcome.balanced[:, -1]) if outcome.balanced.shape[1] else final
-    # A test table of one class tells nobody whether a model can name another.
-    tells = len(np.unique(data.test_y)) > 1
-    constant = sum(len(np.unique(row)) == 1 for row in outcome.predicted) if tells else 0
+    constant = _constant(outcome, hits, data)
     diverged = int(outcome.diverged.max()) if (outcome.diverged > 0).any() else None
-    status = "diverged" if diverged else "failed" if 2 * constant > len(outcome.predicted) else "ok"
+    poor = data.y.dtype.kind == "f" and not hits.mean() > 0  # one seed far below the mean of the target outweighs all
+    status = "diverged" if diverged else "failed" if poor or 2 * constant > len(outcome.predicted) else "ok"
     parties = _parties(hits, outcome, data)
     known = {name: value for name, value in parties.items() if value is not None}
     worst = min(known, key=lambda name: known[name]) if known else None
@@ -193,6 +192,15 @@ def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Referen
         diverged_at=diverged,
         constant_seeds=constant,
     )
+
+
+def _constant(outcome: Outcome, hits: NDArray[np.float64], data: Prepared) -> int:
+    """How many seeds predict one class whatever they are asked; of a continuous target, no better than its mean."""
+    if data.y.dtype.kind == "f":
+        return int((~(hits.mean(axis=1) > 0)).sum())
+    # A test table of one class tells nobody whether a model can name another.
+    tells = len(np.unique(data.test_y)) > 1
+    return sum(len(np.unique(row)) == 1 for row in outcome.predicted) if tells else 0
 
 
 def _macro_f1(outcome: Outcome, data: Prepared) -> float:

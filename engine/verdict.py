@@ -25,7 +25,13 @@ class Entry:
     eliminated: bool = False
 
 
-def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spread], margin: float = MARGIN) -> Verdict:
+def decide(
+    entries: Sequence[Entry],
+    recommended: str,
+    paired: Mapping[str, Spread],
+    margin: float = MARGIN,
+    constant: float = -math.inf,
+) -> Verdict:
     """Decide between the recommended algorithm and the others, in a fixed order of kinds.
 
     Parameters
@@ -34,6 +40,7 @@ def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spre
     recommended : name of the recommended one, which must be among them
     paired : for every other candidate with a score, itself minus the recommended one
     margin : the smallest difference worth a change
+    constant : score of the best constant: of a candidate that does not exceed it nobody says that it works
 
     Returns
     -------
@@ -48,7 +55,8 @@ def decide(entries: Sequence[Entry], recommended: str, paired: Mapping[str, Spre
     if not alive:
         return _all_failed(entries)
     if recommended not in {e.name for e in alive}:
-        return _fallen(alive, title[recommended], next(e.status for e in entries if e.name == recommended))
+        status = next(e.status for e in entries if e.name == recommended)
+        return _fallen(alive, title[recommended], status, constant)
     others = [e for e in alive if e.name != recommended]
     if not others:
         text = f"{title[recommended]} is the only candidate that did not fail."
@@ -88,10 +96,12 @@ def _all_failed(entries: Sequence[Entry]) -> Verdict:
     return Verdict(kind="all_failed", winner=None, difference=None, lower=None, upper=None, text=text)
 
 
-def _fallen(alive: Sequence[Entry], title: str, status: str) -> Verdict:
-    best = max(alive, key=lambda e: -1.0 if e.mean is None else e.mean)
+def _fallen(alive: Sequence[Entry], title: str, status: str, constant: float) -> Verdict:
+    best = max(alive, key=lambda e: -math.inf if e.mean is None else e.mean)
     how = "diverged" if status == "diverged" else "predicts no better than the best constant"
     text = f"{best.title} works here and the recommended {title} does not: it {how}."
+    if best.mean is None or best.mean <= constant:
+        text = f"The recommended {title} {how}. {best.title}, the best of the others, scores no more than a constant."
     return Verdict(kind="overturned", winner=best.name, difference=None, lower=None, upper=None, text=text)
 
 

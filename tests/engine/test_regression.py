@@ -59,6 +59,19 @@ def test_every_algorithm_learns_a_slope():
         assert one.accuracy.curve[0][-1] > one.accuracy.curve[0][0], one.algorithm
 
 
+def test_a_candidate_no_better_than_the_mean_of_the_target_is_failed():
+    """At the rate 30 the weights stay finite, and R² is far below 0."""
+    how = {**FAST, "hyper": {"fedprox": {"lr": 30.0}}, "local_epochs": 1}
+    found = validate(sloped(), ["fedavg", "fedprox"], rounds=3, references=False, **how)
+    fine, wild = found.candidates
+    assert (fine.status, fine.constant_seeds) == ("ok", 0)
+    assert wild.accuracy.mean is not None
+    assert wild.accuracy.mean < 0
+    assert (wild.status, wild.constant_seeds, found.verdict.kind) == ("failed", 2, "confirmed")
+    other = validate(sloped(), ["fedavg", "fedprox"], recommended="fedprox", rounds=3, references=False, **how)
+    assert other.verdict.text.startswith("FedAvg works here and the recommended FedProx does not")
+
+
 def test_parties_add_up_to_the_whole():
     found = validate(sloped(), ["fedavg"], rounds=3, references=False, **FAST).candidates[0]
     data = prepare(sloped())

@@ -64,6 +64,12 @@ def test_the_recommended_one_failing_alone_is_overturned():
     assert (found.kind, found.winner) == ("overturned", "c")
 
 
+def test_of_a_rival_below_the_best_constant_nobody_says_that_it_works():
+    entries = [entry("a", "failed", 0.95), entry("b", mean=0.4)]
+    assert "works" not in decide(entries, "a", {"b": gap(-0.55, 0.001)}, constant=0.95).text
+    assert "B works here" in decide(entries, "a", {"b": gap(-0.55, 0.001)}, constant=0.3).text
+
+
 def test_no_difference_names_the_cheapest():
     found = decide([entry("cheap"), entry("a")], "a", {"cheap": gap(0.0, 0.0005)})
     assert (found.kind, found.winner) == ("no_difference", "cheap")

@@ -83,7 +83,13 @@ def decide(
             f"the nearest, {title[near.name]}, differs by {_points(paired[near.name], level)}."
         )
         return _verdict("confirmed", recommended, paired[near.name], level, text)
-    return _cannot_tell(max(rivals, key=lambda e: bounds[e.name][1]), title, recommended, paired, margin, level)
+    nearest = max(rivals, key=lambda e: bounds[e.name][1])
+    settle = _settle([paired[e.name] for e in rivals], margin, round(0.05 / (1 - level)))
+    text = (
+        f"Cannot tell: {title[nearest.name]} against the recommended {title[recommended]} is "
+        f"{_points(paired[nearest.name], level)}. What would settle it: {settle}."
+    )
+    return _verdict("cannot_tell", None, paired[nearest.name], level, text, settle)
 
 
 def _all_failed(entries: Sequence[Entry]) -> Verdict:
@@ -105,25 +111,16 @@ def _fallen(alive: Sequence[Entry], title: str, status: str, constant: float) ->
     return Verdict(kind="overturned", winner=best.name, difference=None, lower=None, upper=None, text=text)
 
 
-def _cannot_tell(
-    rival: Entry,
-    title: Mapping[str, str],
-    recommended: str,
-    paired: Mapping[str, Spread],
-    margin: float,
-    level: float,
-) -> Verdict:
-    found = paired[rival.name]
-    comparisons = round(0.05 / (1 - level))
-    needed = seeds_to_settle(found, found.mean if found.mean > margin else margin - found.mean, comparisons)
-    settle = f"{needed} seeds" if needed else "a larger test set or more rounds; more seeds alone would not settle it"
-    if found.seeds < 2:
-        settle = "two seeds or more: of one, nobody knows how far seeds differ"
-    text = (
-        f"Cannot tell: {title[rival.name]} against the recommended {title[recommended]} is "
-        f"{_points(found, level)}. What would settle it: {settle}."
-    )
-    return _verdict("cannot_tell", None, found, level, text, settle)
+def _settle(found: Sequence[Spread], margin: float, comparisons: int) -> str:
+    """What would settle a verdict, if means and spreads stay: one rival overturns; to confirm takes all of them."""
+    if found[0].seeds < 2:
+        return "two seeds or more: of one, nobody knows how far seeds differ"
+    ahead = [one for one in found if one.mean > margin]
+    counts = [seeds_to_settle(one, one.mean if ahead else margin - one.mean, comparisons) for one in ahead or found]
+    known = [count for count in counts if count is not None]
+    if not known or (not ahead and len(known) < len(counts)):
+        return "a larger test set or more rounds; more seeds alone would not settle it"
+    return f"{min(known) if ahead else max(known)} seeds"
 
 
 def _verdict(

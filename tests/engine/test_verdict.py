@@ -109,6 +109,24 @@ def test_the_seeds_that_would_settle_it_do_and_one_less_does_not(mean, variance)
         assert at(200).kind == "cannot_tell"
 
 
+@pytest.mark.parametrize(
+    ("near", "wild"),
+    [((0.004, 0.004), (-0.02, 0.03)), ((0.012, 0.02), (-0.02, 0.06)), ((0.006, 0.02), (0.02, 0.04))],
+)
+def test_the_seeds_that_would_settle_it_are_enough_for_every_rival(near, wild):
+    """Mean and deviation of one seed; told of five seeds, and true of so many with the same means and deviations."""
+
+    def at(seeds: int) -> Verdict:
+        paired = {name: gap(mean, sd / seeds**0.5, seeds) for name, (mean, sd) in (("b", near), ("c", wild))}
+        return decide([entry("a"), entry("b"), entry("c")], "a", paired)
+
+    told = at(5).settle
+    assert told is not None
+    needed = int(told.split()[0])
+    assert at(needed).kind != "cannot_tell"
+    assert at(needed - 1).kind == "cannot_tell"
+
+
 def test_of_one_seed_no_number_of_seeds_is_promised():
     found = decide([entry("a"), entry("b")], "a", {"b": Spread(0.01, 0.0, 1e-6, 1, 1000)})
     assert found.kind == "cannot_tell"

@@ -1,5 +1,7 @@
 """Scores of predictions; all shares between 0 and 1, None where a score is undefined."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,6 +60,20 @@ def r_squared(truth: NDArray[np.float64], predicted: NDArray[np.float64]) -> flo
     """
     spread = float(((truth - truth.mean()) ** 2).sum()) if len(truth) else 0.0
     return 1.0 - float(((truth - predicted) ** 2).sum()) / spread if spread > 0 else None
+
+
+def by_row(truth: NDArray[Any], predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each test row's contribution to the score, (S, n): right or wrong; else 1 - squared error / variance.
+
+    Examples
+    --------
+    >>> by_row(np.array([0, 1]), np.array([[0.0, 0.0]])).tolist()
+    [[1.0, 0.0]]
+    """
+    if truth.dtype.kind == "f":
+        wanted = truth.astype(np.float64)
+        return np.asarray(1.0 - (predicted - wanted) ** 2 / wanted.var())
+    return np.asarray(predicted == truth, dtype=np.float64)
 
 
 def by_party(hits: NDArray[np.float64], party: NDArray[np.int32], parties: int) -> list[float | None]:

@@ -85,7 +85,7 @@ def train(trials: Sequence[Trial], data: Prepared, session: Session) -> Results:
         def run(batch: Sequence[Trial]) -> list[Outcome]:
             return workers.run(batch, _teller(batch, session.tell, ""))
 
-        ran, outcomes = run_by_stages(ready, session.recommended, run)
+        ran, outcomes = run_by_stages(ready, session.recommended, run, data.test_y)
         breaks = None if store is None else store.recall("forced resumes")
     return Results(ran, outcomes, tried, breaks)
 

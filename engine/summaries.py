@@ -20,7 +20,7 @@ from fedskew.engine.records import (
     Tried,
     Validation,
 )
-from fedskew.engine.scores import by_party, macro_f1
+from fedskew.engine.scores import by_party, by_row, macro_f1
 from fedskew.engine.splits import Prepared
 from fedskew.engine.statistics import Spread, spread
 from fedskew.engine.verdict import MARGIN, Entry, decide
@@ -115,19 +115,11 @@ def _settings_used(trial: Trial, data: Prepared, extra: Mapping[str, Any]) -> di
     }
 
 
-def _hits(outcome: Outcome, data: Prepared) -> NDArray[np.float64]:
-    """Each test row's contribution to the score, (S, n): right or wrong; else 1 - squared error / variance."""
-    if data.test_y.dtype.kind == "f":
-        truth = data.test_y.astype(np.float64)
-        return np.asarray(1.0 - (outcome.predicted - truth) ** 2 / truth.var())
-    return np.asarray(outcome.predicted == data.test_y, dtype=np.float64)
-
-
 def _all_paired(
     pairs: list[tuple[Trial, Outcome]], candidates: tuple[Candidate, ...], data: Prepared, recommended: str
 ) -> dict[str, Spread]:
     """Each candidate against the recommended one, by name; none where either diverged."""
-    hits = {t.algorithm.name: _hits(o, data) for t, o in pairs}
+    hits = {t.algorithm.name: by_row(data.test_y, o.predicted) for t, o in pairs}
     alive = {c.algorithm for c in candidates if c.status != "diverged"}
     return {
         name: _paired(values, hits[recommended])
@@ -158,7 +150,7 @@ def _score(values: NDArray[np.float64], rows: NDArray[np.float64] | None, curve:
 
 
 def _candidate(trial: Trial, outcome: Outcome, data: Prepared, majority: Reference) -> Candidate:
-    hits = _hits(outcome, data)
+    hits = by_row(data.test_y, outcome.predicted)
     final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
     accuracy = _score(final, hits.mean(axis=0), outcome.score)
     balanced = np.where(outcome.diverged > 0, np.nan, outcome.balanced[:, -1]) if outcome.balanced.shape[1] else final
@@ -241,7 +233,7 @@ def _majority(data: Prepared) -> Reference:
 
 
 def _reference(outcome: Outcome, data: Prepared) -> Reference:
-    hits = _hits(outcome, data)
+    hits = by_row(data.test_y, outcome.predicted)
     final = np.where(outcome.diverged > 0, np.nan, hits.mean(axis=1))
     balanced = np.where(outcome.diverged > 0, np.nan, outcome.balanced[:, -1]) if outcome.balanced.shape[1] else final
     return Reference(

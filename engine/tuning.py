@@ -1,9 +1,9 @@
 """Equal tuning for every candidate: the same number of settings, on rows held back from the training silos.
 
 Two stages of four settings each: first the local learning rate, then the algorithm's own grid at the best rate (for an
-algorithm without hyperparameters of its own: more rates). Each stage halves twice, four to two to one, on paired seeds
-in ever more rounds, at the end all of them; a setting counts as much as its worst seed. The test rows are never looked
-at.
+algorithm without hyperparameters of its own: that rate again, and more). Each stage halves twice, four to two to one,
+on paired seeds in ever more rounds, at the end all of them; a setting counts as much as its worst seed. The test rows
+are never looked at.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -144,11 +144,19 @@ def _rate(setting: Key) -> float:
 
 
 def _own(trial: Trial, best: Mapping[str, float | str]) -> list[Setting]:
-    """The algorithm's own grid at the best rate; a rate in the grid is taken relative to the one it is written for."""
+    """The algorithm's own grid at the best rate; a rate in the grid is taken relative to the one it is written for.
+
+    Another rate that the first stage has tried is halved: who tunes the rate alone tries as many settings as the rest.
+    """
     rate = float(best["lr"])
     grid = trial.algorithm.grid or ({},)  # a user's algorithm may have nothing of its own to try
-    rates = [rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE for entry in grid]
-    return [{**entry, "lr": _rounded(at)} for entry, at in zip(grid, rates, strict=True)]
+    seen = {_rounded(trial.settings.lr * factor) for factor in RATES}
+    found: list[Setting] = []
+    for entry in grid:
+        at = _rounded(rate * float(entry.get("lr", GRID_RATE)) / GRID_RATE)
+        again = set(entry) == {"lr"} and at in seen
+        found.append({**entry, "lr": _rounded(at / 2) if again else at})
+    return found
 
 
 def _rounded(value: float) -> float:

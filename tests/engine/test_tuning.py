@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fedskew.engine import find_algorithm, validate
+from fedskew.engine.algorithms import ALGORITHMS
 from fedskew.engine.plans import ModelSpec, Outcome, Trial
 from fedskew.engine.settings import Settings
 from fedskew.engine.splits import prepare
@@ -42,6 +44,18 @@ def test_everyone_tries_the_same_number_of_settings_for_the_same_rounds():
     assert sum(t.algorithm.name == "fedavg" for t in ran) == sum(t.algorithm.name == "fedprox" for t in ran)
     assert {t.data for t in ran} == {"tuning"}
     assert all(seed < 0 for t in ran for seed in t.seeds)
+
+
+@pytest.mark.parametrize("best", [0.003, 0.01, 0.03, 0.1])
+def test_everyone_tries_the_same_number_of_distinct_settings(best: float):
+    """Seven: four rates, and of the four settings of the second stage one is the best of the first."""
+
+    def run(batch: Sequence[Trial]) -> list[Outcome]:
+        return [outcome(-abs(np.log(float(t.hyper["lr"]) / best))) for t in batch]
+
+    found = tune([trial(algorithm.name) for algorithm in ALGORITHMS], run)
+    distinct = [{tuple(sorted(t.hyperparameters.items())) for t in one.tried} for one in found]
+    assert {len(settings) for settings in distinct} == {7}
 
 
 def test_the_best_rate_and_then_the_best_setting_of_its_own_win():

@@ -18,6 +18,7 @@ from fedskew.engine.schedule import Lane, chunks
 from fedskew.engine.sparse import Sparse
 
 EVAL_ROWS = 256
+KNOWN = (nn.Sequential, nn.Flatten, nn.Linear, nn.ReLU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +226,11 @@ class Room:
 
 def stack(module: nn.Module, layout: Layout, device: str = "cpu") -> Stacked | None:
     """Recognise a network that the stacked backend can run; None for any other."""
-    if not isinstance(module, nn.Sequential) or layout.buffer_names:
+    if not isinstance(module, nn.Sequential) or layout.buffer_names or not all(map(_plain, module.modules())):
         return None
-    layers = [layer for layer in module if not isinstance(layer, nn.Flatten)]
+    layers = list(module)
+    if layers and isinstance(layers[0], nn.Flatten) and (layers[0].start_dim, layers[0].end_dim) == (1, -1):
+        del layers[0]
     relu: list[bool] = []
     for layer in layers:
         if isinstance(layer, nn.Linear) and layer.bias is not None:
@@ -238,3 +241,9 @@ def stack(module: nn.Module, layout: Layout, device: str = "cpu") -> Stacked | N
             return None
     whole = 2 * len(relu) == len(layout.shapes) and bool(relu)  # nothing frozen, something to train
     return Stacked(layout, tuple(relu), device) if whole else None
+
+
+def _plain(part: nn.Module) -> bool:
+    """Whether a part does what its type says: no subclass (parametrizations make one), hook or own forward."""
+    hooked = any(held for name, held in vars(part).items() if name.startswith(("_forward_", "_backward_")))
+    return type(part) in KNOWN and "forward" not in vars(part) and not hooked

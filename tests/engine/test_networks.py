@@ -10,7 +10,7 @@ from fedskew.advisor.price import parameter_count
 from fedskew.engine import find_algorithm
 from fedskew.engine.blocks import Data
 from fedskew.engine.looped import Looped
-from fedskew.engine.models import MODELS, build, find_model, seeded
+from fedskew.engine.models import MODELS, Factory, build, find_model, seeded
 from fedskew.engine.plans import ModelSpec
 from fedskew.engine.settings import Settings
 from fedskew.engine.stacked import Stacked
@@ -197,3 +197,67 @@ def test_a_network_of_linear_layers_is_stacked_and_any_other_looped() -> None:
         silos, model = Federation(data, np.asarray([0, 2]), ("a",), np.ones((1, 2))), ModelSpec(name, shape, 2)
         run = begin(find_algorithm("fedavg"), {}, Settings(rounds=0), [0], federation=silos, model=model)
         assert isinstance(run.network, Stacked) == (name in TABLES)
+
+
+class Half(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) / 2
+
+
+class Skipping(torch.nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = super().forward(x)
+        return found + x.flatten(1)[:, :1]
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return 2 * weight
+
+
+def layers(first: torch.nn.Module) -> tuple[torch.nn.Module, ...]:
+    return torch.nn.Flatten(), first, torch.nn.ReLU(), torch.nn.Linear(6, 3)
+
+
+def subclass(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    return torch.nn.Sequential(*layers(Half(8, 6)))
+
+
+def skipping(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    return Skipping(*layers(torch.nn.Linear(8, 6)))
+
+
+def hooked(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    found = torch.nn.Sequential(*layers(torch.nn.Linear(8, 6)))
+    found[1].register_forward_hook(lambda part, inputs, output: output / 2)
+    return found
+
+
+def parametrized(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    found = torch.nn.Sequential(*layers(torch.nn.Linear(8, 6)))
+    torch.nn.utils.parametrize.register_parametrization(found[1], "weight", Doubled())
+    return found
+
+
+def replaced(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    found = torch.nn.Sequential(*layers(torch.nn.Linear(8, 6)))
+    found[2].forward = torch.tanh
+    return found
+
+
+def late_flatten(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(10, 3))
+
+
+@pytest.mark.parametrize("factory", [subclass, skipping, hooked, parametrized, replaced, late_flatten])
+def test_a_network_that_only_looks_like_linear_layers_is_run_as_it_is(factory: Factory) -> None:
+    shape = (1, 2, 4)
+    data = Data(torch.randn(5, *shape, dtype=torch.float64), torch.arange(5) % 3)
+    silos = Federation(data, np.asarray([0, 5]), ("a",), np.ones((1, 3)))
+    how, model = Settings(rounds=1, dtype="float64"), ModelSpec(f"{__name__}:{factory.__name__}", shape, 3)
+    run = begin(find_algorithm("moon"), {}, how, [0], federation=silos, model=model)
+    assert isinstance(run.network, Looped)
+    with torch.no_grad():
+        expected = seeded(model, 0).double().eval()(data.x)
+    torch.testing.assert_close(run.network.outputs(run.state.weights, run.state.buffers, data.x)[0].T, expected)
+    next(run.rounds())

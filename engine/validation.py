@@ -10,6 +10,7 @@ from fedskew.engine.algorithms.base import Algorithm
 from fedskew.engine.algorithms.limits import check_hyper
 from fedskew.engine.algorithms.local import LOCAL_ONLY
 from fedskew.engine.algorithms.registry import ALGORITHMS, find_algorithm
+from fedskew.engine.algorithms.wsm import SUFFIX
 from fedskew.engine.backends import check_backend
 from fedskew.engine.plans import Estimate, ModelSpec, Progress, Trial, default_model
 from fedskew.engine.records import Validation
@@ -29,7 +30,7 @@ def validate(
     partition: Partition,
     algorithms: Sequence[str | Algorithm] | None = None,
     *,
-    recommended: str | None = None,
+    recommended: str | Algorithm | None = None,
     preset: str = "quick",
     seeds: int | None = None,
     max_rows: int | None = None,
@@ -56,7 +57,7 @@ def validate(
     ----------
     partition : the silos; rows are held out for testing where it has no test table
     algorithms : ids or values; None: all that are registered
-    recommended : id that the verdict is about; None: the first candidate
+    recommended : id or value that the verdict is about; None: the first of ``algorithms``
     preset : ``quick``, ``standard`` or ``paper``: settings, number of seeds and row cap
     seeds, max_rows : override the preset
     model : name of a model or ``module:factory``; None: by modality
@@ -81,7 +82,8 @@ def validate(
     Raises
     ------
     FedskewError
-        An unknown algorithm, model, preset, backend or setting; nothing to train or test on.
+        An unknown algorithm, model, preset, backend or setting, or two algorithms of one name; nothing to train or test
+        on.
     EnvironmentFaultError
         Disk, memory or workers failed, Ray is missing, or its cluster is lost.
 
@@ -102,7 +104,7 @@ def validate(
         if count is not None:
             check_whole(name, count, 1)
     budget = find_preset(preset).fitting(model or default_model(partition.features.shape[1:]))
-    chosen = _candidates(algorithms, recommended)
+    chosen, chief = _candidates(algorithms, recommended)
     if partition.parties < 2:
         raise FedskewError(f"only one party, {partition.party_names[0]!r}; federated training needs at least two")
     if not all(partition.features.shape[1:]):
@@ -117,7 +119,6 @@ def validate(
         trials += reference_trials(trials[0])
     from fedskew.engine.session import Session, train  # torch takes a second to import: only here
 
-    chief = recommended or chosen[0].name
     tuning = tuning and can_tune(data)
     tuned = tuning and how.rounds > 0
     how_to = Session(chief, seed, jobs, tuned, run, force_resume, progress, announce, backend, address, begun)
@@ -128,18 +129,35 @@ def validate(
     return summarise(found.trials, found.outcomes, data, chief, used, found.tried)
 
 
-def _candidates(algorithms: Sequence[str | Algorithm] | None, recommended: str | None) -> list[Algorithm]:
+def _candidates(
+    algorithms: Sequence[str | Algorithm] | None, recommended: str | Algorithm | None
+) -> tuple[list[Algorithm], str]:
+    """The candidates, registered ones first and in that order, and the name of the recommended one."""
     if isinstance(algorithms, str):
         raise FedskewError(f"algorithms is the text {algorithms!r}; give a list, such as ['fedavg', 'scaffold']")
     wanted = ALGORITHMS if algorithms is None else algorithms
     found = [a if isinstance(a, Algorithm) else find_algorithm(a) for a in wanted]
     if recommended is not None:
-        found.append(find_algorithm(recommended))
+        found.append(_named(recommended, found))
     if not found:
         raise FedskewError("no algorithm to train: the list of candidates is empty")
-    unique = {a.name: a for a in reversed(found)}
     order = [a.name for a in ALGORITHMS]
-    return sorted(unique.values(), key=lambda a: order.index(a.name) if a.name in order else len(order))
+    unique: dict[str, Algorithm] = {}
+    for a in found:
+        name = a.name.lower()
+        shipped = find_algorithm(name) if name.removesuffix(SUFFIX) in order else a
+        if unique.setdefault(name, shipped) != a:
+            raise FedskewError(f"two algorithms are named {a.name!r}; give your own one another name")
+    chief = found[0 if recommended is None else -1].name
+    return sorted(unique.values(), key=lambda a: order.index(a.name) if a.name in order else len(order)), chief
+
+
+def _named(wanted: str | Algorithm, among: Sequence[Algorithm]) -> Algorithm:
+    """An algorithm by its id, in any case, be it registered or one of the user's own."""
+    if isinstance(wanted, Algorithm):
+        return wanted
+    name = wanted.strip().lower()
+    return next((a for a in among if a.name.lower() == name), None) or find_algorithm(wanted)
 
 
 def _trials(
@@ -152,14 +170,14 @@ def _trials(
     data: Prepared,
     model: str | None,
 ) -> list[Trial]:
-    unknown = set(hyper) - {a.name for a in chosen}
+    unknown = set(hyper) - {a.name.lower() for a in chosen}
     if unknown:
         raise FedskewError(f"hyperparameters for {min(unknown)!r}, which is no candidate of this run")
     for algorithm in chosen:
-        check_hyper(algorithm, hyper.get(algorithm.name, {}))
+        check_hyper(algorithm, hyper.get(algorithm.name.lower(), {}))
     spec = ModelSpec(model or default_model(data.x.shape[1:]), data.x.shape[1:], data.outputs)
     numbers = tuple(range(seed, seed + seeds))
-    return [Trial(a, dict(hyper.get(a.name, {})), how, numbers, spec) for a in chosen]
+    return [Trial(a, dict(hyper.get(a.name.lower(), {})), how, numbers, spec) for a in chosen]
 
 
 def reference_trials(like: Trial) -> list[Trial]:

@@ -180,6 +180,47 @@ def test_names_of_hyperparameters_take_any_case_as_candidates_do():
     assert numbers(a) == numbers(b)
 
 
+MINE = replace(find_algorithm("fedavg"), name="Mine", title="Mine")
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "recommended", "found"),
+    [
+        (["fedavg", "fedprox"], "FedProx", "fedprox"),
+        (["fedavg"], " fedprox", "fedprox"),
+        (["fedavg", MINE], "mine", "Mine"),
+        (["fedavg"], MINE, "Mine"),
+        (["scaffold", "fedavg"], None, "scaffold"),
+        ([MINE, "fedavg"], None, "Mine"),
+        (["fedavg+wsm", "scaffold+wsm", "moon+wsm"], None, "fedavg+wsm"),
+        (["fedavg", "FedAvg", MINE, MINE], MINE, "Mine"),
+    ],
+)
+def test_the_recommended_one_is_named_in_any_case_given_as_a_value_or_the_first(algorithms, recommended, found):
+    told = validate(blobs(), algorithms, recommended=recommended, jobs=1, references=False, **FAST)
+    assert told.recommended == found
+    assert found in [c.algorithm for c in told.candidates]
+    assert len({c.algorithm for c in told.candidates}) == len(told.candidates)
+
+
+def test_an_own_algorithm_takes_hyperparameters_whatever_the_case_of_its_name():
+    found = validate(blobs(), ["fedavg", MINE], hyper={"Mine": {"lr": 0.02}}, jobs=1, references=False, **FAST)
+    assert [c.hyperparameters["lr"] for c in found.candidates] == [0.1, 0.02]
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "name"),
+    [
+        ([MINE, replace(MINE, grid=())], "Mine"),
+        (["fedavg", replace(find_algorithm("fedprox"), name="fedavg")], "fedavg"),
+        ([replace(MINE, name="FedAvg+WSM")], r"FedAvg\+WSM"),
+    ],
+)
+def test_two_algorithms_of_one_name_are_refused(algorithms, name):
+    with pytest.raises(FedskewError, match=f"two algorithms are named '{name}'; give your own one another name"):
+        validate(blobs(), algorithms, jobs=1, **FAST)
+
+
 def test_an_own_algorithm_with_nothing_to_try_is_tuned_all_the_same():
     mine = replace(find_algorithm("fedavg"), name="mine", title="Mine", grid=())
     found = validate(blobs(), ["fedavg", mine], jobs=1, **{**FAST, "tuning": True, "references": False})

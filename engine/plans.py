@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedskew.engine.algorithms.base import Algorithm, Hyper
-from fedskew.engine.fingerprints import own_code
+from fedskew.engine.fingerprints import own_code, traits
 from fedskew.engine.settings import Settings
 
 
@@ -56,6 +56,7 @@ class Trial:
             sorted(msgspec.to_builtins(self.settings).items()),
             self.seeds,
             (self.model.name, self.model.shape, self.model.outputs),
+            traits(self.algorithm),
             *filter(None, [own_code(self.algorithm, self.model.name)]),
         )
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

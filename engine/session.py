@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedskew.engine.elimination import run_by_stages
 from fedskew.engine.estimates import estimate
-from fedskew.engine.fingerprints import own_code
+from fedskew.engine.fingerprints import own_code, traits
 from fedskew.engine.models import build
 from fedskew.engine.plans import Estimate, ModelSpec, Outcome, Progress, Trial
 from fedskew.engine.pool import Workers, cores
@@ -152,6 +152,7 @@ def run_key(trials: Sequence[Trial], data: Prepared, *, recommended: str, tuning
         "model": f"{trials[0].model.name} {trials[0].model.shape} {trials[0].model.outputs}",
         "seeds": str(trials[0].seeds),
         "tuning": str(tuning),
+        "traits": ", ".join(traits(t.algorithm) for t in trials),
         "own code": ", ".join(filter(None, (own_code(t.algorithm, t.model.name) for t in trials))),
         **{name: str(value) for name, value in settings.items()},
         **versions(),

@@ -1,5 +1,6 @@
 """A run folder goes on with the user's own code only where that code is what began the run."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from fedskew.engine import validate
 from fedskew.engine.algorithms import ALGORITHMS, find_algorithm
 from fedskew.engine.algorithms.base import Hyper, Next, Update, weighted_mean
 from fedskew.engine.fingerprints import own_code
+from fedskew.engine.plans import ModelSpec, Trial
+from fedskew.engine.settings import Settings
 from fedskew.profiles import FedskewError, make_partition
 
 FAST: Any = {"tuning": False, "rounds": 2, "seeds": 1, "jobs": 1, "model": "linear", "references": False}
@@ -57,6 +60,8 @@ PROCESS = """
 from dataclasses import replace
 from fedskew.engine.algorithms import find_algorithm
 from fedskew.engine.fingerprints import own_code
+from fedskew.engine.plans import ModelSpec, Trial
+from fedskew.engine.settings import Settings
 class Odd: pass
 def made(odd, by):
     def again(update, hyper):
@@ -104,3 +109,58 @@ def test_a_changed_model_factory_is_other_code(tmp_path, monkeypatch):
     assert own_code(find_algorithm("fedavg"), "homemade:net") != before
     assert own_code(find_algorithm("fedavg"), "nowhere_at_all:net") == ""
     assert "homemade" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("from apart_layers import body", "apart_layers.py"),
+        ("def net(shape, outputs):\n    import apart_kit.inner as inner", "apart_kit/inner.py"),
+        ("from apart_kit import near", "apart_kit/deep.py"),
+    ],
+)
+def test_a_changed_module_that_a_factory_imports_is_other_code(tmp_path, monkeypatch, text, imported):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "apart_net.py").write_text(f"import math, numpy, fedskew.engine\n{text}\n")
+    (tmp_path / "apart_kit").mkdir()
+    (tmp_path / "apart_kit" / "near.py").write_text("from .deep import DEEP\n")
+    for name in ("apart_layers.py", "apart_kit/__init__.py", "apart_kit/inner.py", "apart_kit/deep.py"):
+        (tmp_path / name).write_text("WIDTH = 1\n")
+    before = own_code(find_algorithm("fedavg"), "apart_net:net")
+    assert own_code(find_algorithm("fedavg"), "apart_net:net") == before
+    (tmp_path / imported).write_text("WIDTH = 2\n")
+    assert own_code(find_algorithm("fedavg"), "apart_net:net") != before
+    assert not {name for name in sys.modules if name.startswith("apart_")}
+
+
+def test_a_changed_helper_of_a_function_is_other_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "far_rule.py").write_text("import far_help\ndef rule(u, h): return far_help.rule(u, h)\n")
+    (tmp_path / "far_help.py").write_text("def rule(u, h): return 1\n")
+    for name in ("far_rule", "far_help"):  # as they were
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    rule = importlib.import_module("far_rule").rule
+    before = own_code(mine(rule), "mlp")
+    (tmp_path / "far_help.py").write_text("def rule(u, h): return 22\n")
+    assert own_code(mine(rule), "mlp") != before
+
+
+def test_a_changed_name_of_a_session_is_other_code():
+    def typed(text):
+        names: dict[str, Any] = {}
+        exec(text + "\ndef rule(u, h): return help(u) * RATE", names)
+        return own_code(mine(names["rule"]), "mlp")
+
+    texts = [f"RATE = {rate}\ndef help(u): return {back}" for rate in (1, 2) for back in (3, 4)]
+    assert len({typed(text) for text in texts}) == 4
+    assert typed(texts[0]) == typed(texts[0])
+
+
+def test_a_run_with_a_changed_trait_under_the_same_name_is_refused(tmp_path):
+    one = mine(learns)
+    validate(toy(), ["fedavg", one], run=tmp_path, **FAST)
+    with pytest.raises(FedskewError, match="traits was"):
+        validate(toy(), ["fedavg", replace(one, steady=True)], run=tmp_path, **FAST)
+    found = [Trial(a, {}, Settings(), (0,), ModelSpec("mlp", (2,), 2)).key for a in (one, replace(one, steady=True))]
+    assert found[0] != found[1]

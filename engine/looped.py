@@ -32,16 +32,19 @@ class Looped:
     hidden: list[Tensor] = field(default_factory=list)
     last: nn.Linear | None = None
     norms: list[nn.Module] = field(default_factory=list)
+    plain: list[nn.Module] = field(default_factory=list)
     channels_last: bool = False
     lanes: int = 1
 
     def __post_init__(self) -> None:
-        """Find the BatchNorm layers, the last linear one, whose input is watched, and how images should lie."""
+        """Find the BatchNorm layers, the parts without statistics, the last linear layer, and how images should lie."""
         for part in self.module.modules():
             if isinstance(part, nn.Linear):
                 self.last = part
             elif isinstance(part, BATCH_NORMS):
                 self.norms.append(part)
+            if not list(part.buffers(recurse=False)):
+                self.plain.append(part)
         kernels = [p for p in self.module.parameters() if p.ndim == 4 and not p.is_contiguous()]
         self.channels_last = any(p.is_contiguous(memory_format=torch.channels_last) for p in kernels)
         if self.last is not None:
@@ -131,10 +134,14 @@ class Looped:
         (outputs, p), (x, weights) = loss, batch
         if block.algorithm.penalty is not None:
             z, fixed = self._representation(), []
+            for part in self.plain:  # the fixed networks drop nothing out, and draw no random number
+                part.training = False
             for state in anchors:
                 with torch.no_grad():
                     functional_call(self.module, state, (x,))
                 fixed.append(self._representation())
+            for part in self.plain:
+                part.training = True
             extra = block.algorithm.penalty(z, fixed[0], fixed[1], block.hyper)
             if extra.requires_grad:
                 both, by = [outputs, extra], [p, weights]

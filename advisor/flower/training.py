@@ -142,10 +142,15 @@ class Contrast:
         if ALGORITHM.penalty is None:
             return x.new_zeros(())
         now, fixed = self._representation(), []
+        plain = [part for part in self.module.modules() if not list(part.buffers(recurse=False))]
+        for part in plain:  # the fixed networks drop nothing out, and draw no random number
+            part.training = False
         for state in self.anchors:
             with torch.no_grad():
                 functional_call(self.module, state, (x,))
             fixed.append(self._representation())
+        for part in plain:
+            part.training = True
         extra: Tensor = ALGORITHM.penalty(now, fixed[0], fixed[1], settings.hyper).mean()
         return extra
 

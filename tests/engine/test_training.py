@@ -241,6 +241,31 @@ def test_dropout_is_keyed_by_seed_round_and_party(monkeypatch: pytest.MonkeyPatc
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+def droppy(shape: tuple[int, ...], outputs: int) -> torch.nn.Module:
+    class Droppy(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.drop = torch.nn.Linear(shape[0], 8), torch.nn.AlphaDropout(0.5)
+            self.norm, self.head = torch.nn.BatchNorm1d(8), torch.nn.Linear(8, outputs)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h = torch.nn.functional.dropout(self.norm(self.body(x)), training=self.training)
+            found: torch.Tensor = self.head(self.drop(h).relu())
+            return found
+
+    return Droppy()
+
+
+@pytest.mark.parametrize("factory", [dropout, droppy])
+def test_moons_fixed_networks_drop_nothing_out(monkeypatch: pytest.MonkeyPatch, factory) -> None:
+    monkeypatch.setitem(NETWORKS, "dropout", replace(NETWORKS["mlp"], name=f"{__name__}:{factory.__name__}"))
+    for rounds, mu in ((1, 1.0), (3, 0.0)):
+        found = finished("moon", network="dropout", rounds=rounds, hyper={"mu": mu})
+        assert torch.equal(found.state.weights, finished("fedavg", network="dropout", rounds=rounds).state.weights)
+    pulled = finished("moon", network="dropout", rounds=3, hyper={"mu": 1.0})
+    assert not torch.equal(pulled.state.weights, finished("fedavg", network="dropout", rounds=3).state.weights)
+
+
 def test_moon_says_that_it_needs_a_linear_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NETWORKS, "bare", replace(NETWORKS["cnn"], name=f"{__name__}:no_linear"))
     with pytest.raises(FedskewError, match="last linear layer"):

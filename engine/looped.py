@@ -20,35 +20,35 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 class Looped:
     """A network run lane by lane.
 
-    ``frozen``: frozen parameters by name, for each seed that runs. ``hidden`` receives the input of the ``last`` linear
-    layer, the representation that MOON compares. A batch of a single row has no variance, so BatchNorm layers take
-    their running statistics for it and leave them as they are: the step still counts. A network whose kernels came
-    ``channels_last`` gets its images that way too, which oneDNN prefers.
+    ``frozen``: frozen parameters by name, for each seed that runs. ``hidden`` holds what the last of the ``linear``
+    layers to be called has read, the representation that MOON compares. ``plain``: parts without statistics. A batch of
+    a single row has no variance, so BatchNorm layers take their running statistics for it and leave them as they are:
+    the step still counts. A network whose kernels came ``channels_last`` gets its images that way too, which oneDNN
+    prefers.
     """
 
     layout: Layout
     module: nn.Module
     frozen: tuple[dict[str, Tensor], ...]
     hidden: list[Tensor] = field(default_factory=list)
-    last: nn.Linear | None = None
+    linear: list[nn.Module] = field(default_factory=list)
     norms: list[nn.Module] = field(default_factory=list)
     plain: list[nn.Module] = field(default_factory=list)
     channels_last: bool = False
     lanes: int = 1
 
     def __post_init__(self) -> None:
-        """Find the BatchNorm layers, the parts without statistics, the last linear layer, and how images should lie."""
+        """Find the BatchNorm layers, the parts without statistics, the linear layers, and how images should lie."""
         for part in self.module.modules():
             if isinstance(part, nn.Linear):
-                self.last = part
+                self.linear.append(part)
+                part.register_forward_pre_hook(self._keep)
             elif isinstance(part, BATCH_NORMS):
                 self.norms.append(part)
             if not list(part.buffers(recurse=False)):
                 self.plain.append(part)
         kernels = [p for p in self.module.parameters() if p.ndim == 4 and not p.is_contiguous()]
         self.channels_last = any(p.is_contiguous(memory_format=torch.channels_last) for p in kernels)
-        if self.last is not None:
-            self.last.register_forward_pre_hook(self._keep)
 
     def train(self, block: Block, data: Data) -> None:
         """Run all local steps of every lane of a block; dropout is keyed by (seed, round, party)."""
@@ -149,7 +149,7 @@ class Looped:
         return torch.autograd.grad(outputs, leaves, p, allow_unused=True, materialize_grads=True)
 
     def _representation(self) -> Tensor:
-        """What the last linear layer has just read, (1, H, B)."""
+        """What the last linear layer has read, (1, H, B)."""
         return self.hidden[0].flatten(1).T.unsqueeze(0)
 
     def _load(self, weights: Tensor, buffers: Tensor, place: int) -> list[Tensor]:

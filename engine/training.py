@@ -104,7 +104,7 @@ def begin(
     state = RunState(weights, buffers, {name: rows.clone() for name, rows in first.server.items()}, own)
     frozen = tuple({name: p.to(device) for name, p in frozen_of(n, dtype).items()} for n in networks)
     network = stack(module, layout, device.type) or Looped(layout, module, frozen)
-    if algorithm.penalty is not None and isinstance(network, Looped) and network.last is None:
+    if algorithm.penalty is not None and isinstance(network, Looped) and not network.linear:
         raise FedskewError(
             f"{algorithm.name} compares the inputs of a network's last linear layer, and {model.name} has none; "
             f"leave {algorithm.name} out or take another --model"

@@ -132,8 +132,9 @@ class Contrast:
         self.module = network.module
         if ALGORITHM.penalty is None:
             return
-        last = [part for part in network.module.modules() if isinstance(part, nn.Linear)][-1]
-        last.register_forward_pre_hook(lambda _, inputs: self.seen.__setitem__(slice(None), [inputs[0]]))
+        for part in network.module.modules():
+            if isinstance(part, nn.Linear):  # the one that is called last stays
+                part.register_forward_pre_hook(lambda _, inputs: self.seen.__setitem__(slice(None), [inputs[0]]))
         previous = torch.where(local.own["seen"] > 0, local.own["previous"], local.start)
         self.anchors = [state_of(network, row, buffers) for row in (local.start, previous)]
 

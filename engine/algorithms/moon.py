@@ -5,7 +5,7 @@ Li, He, Song, "Model-Contrastive Federated Learning", CVPR 2021, equation 3 and 
     local loss + mu log(1 + exp((cos(z, z_previous) - cos(z, z_global)) / temperature))        a row of the batch
     w^(t+1) = sum_i (n_i / n) w_i
 
-z is the input of the network's last linear layer: now, under w^t, and under the party's own last model. A party never
+z is the input of the linear layer that is called last: now, under w^t, and under the party's own last model. A party never
 seen has no such model; it compares with w^t, so that the term is constant and its gradient zero. mu = 0 is FedAvg bit
 for bit. The paper's projection head is no part of it: it belongs to the network.
 

@@ -266,6 +266,37 @@ def test_moons_fixed_networks_drop_nothing_out(monkeypatch: pytest.MonkeyPatch, 
     assert not torch.equal(pulled.state.weights, finished("fedavg", network="dropout", rounds=3).state.weights)
 
 
+def layered(*names: str):
+    class Layered(torch.nn.Module):
+        def __init__(self, shape: tuple[int, ...], outputs: int) -> None:
+            super().__init__()
+            made = {"body": torch.nn.Linear(shape[0], 8), "head": torch.nn.Linear(8, outputs)}
+            for name in names:
+                setattr(self, name, made[name])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.head(self.body(x).relu())
+            return found
+
+    return Layered
+
+
+body_first, head_first = layered("body", "head"), layered("head", "body")
+
+
+def test_moon_compares_what_the_layer_reads_that_is_called_last_whatever_the_order_of_layers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    for name in ("body_first", "head_first"):
+        monkeypatch.setitem(NETWORKS, name, replace(NETWORKS["mlp"], name=f"{__name__}:{name}"))
+        run = finished("moon", network=name, rounds=3, hyper={"mu": 5.0})
+        views = run.network.layout.views(run.state.weights)
+        found.append(dict(zip(run.network.layout.names, views, strict=True)))
+    for name, values in found[0].items():
+        torch.testing.assert_close(found[1][name], values, rtol=0, atol=1e-12)
+
+
 def test_moon_says_that_it_needs_a_linear_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NETWORKS, "bare", replace(NETWORKS["cnn"], name=f"{__name__}:no_linear"))
     with pytest.raises(FedskewError, match="last linear layer"):

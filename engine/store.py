@@ -175,7 +175,7 @@ class RunStore:
         changed = [name for name in sorted({*before, *key}) if before.get(name) != key.get(name)]
         if not changed:
             return
-        listed = "; ".join(f"{name} was {_short(before.get(name))}, is {_short(key.get(name))}" for name in changed)
+        listed = "; ".join(f"{name} {_difference(before.get(name), key.get(name))}" for name in changed)
         if not force:
             raise FedskewError(
                 f"{self.folder} holds another run: {listed}. Use a new --run folder, or --force-resume to go on "
@@ -267,6 +267,23 @@ def _part(row: dict[str, Any]) -> Part:
     )
 
 
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 24 else text[:12] + "…"
+def _difference(before: object, after: object) -> str:
+    """Where two values differ; of long lists of texts only the entries that one of them lacks."""
+    left, right, room = str(before), str(after), 40
+    if max(len(left), len(right)) > room and ", " in left + right and not left.startswith("("):
+        one, other = left.split(", "), right.split(", ")
+        gone, new = [e for e in one if e not in other], [e for e in other if e not in one]
+        if gone or new:
+            left, right, room = ", ".join(gone) or "without it", ", ".join(new) or "without it", 200
+    unlike = (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b)
+    start = next(unlike, min(len(left), len(right)))
+    return f"was {_short(left, start, room)}, is {_short(right, start, room)}"
+
+
+def _short(text: str, start: int, room: int) -> str:
+    """A text, or half a room of it from about ``start`` on where it has no room."""
+    if len(text) <= room:
+        return text
+    first = max(0, start - room // 4)
+    last = first + room // 2
+    return "…" * (first > 0) + text[first:last] + "…" * (last < len(text))

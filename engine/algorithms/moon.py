@@ -5,9 +5,9 @@ Li, He, Song, "Model-Contrastive Federated Learning", CVPR 2021, equation 3 and 
     local loss + mu log(1 + exp((cos(z, z_previous) - cos(z, z_global)) / temperature))        a row of the batch
     w^(t+1) = sum_i (n_i / n) w_i
 
-z is the input of the linear layer that is called last: now, under w^t, and under the party's own last model. A party never
-seen has no such model; it compares with w^t, so that the term is constant and its gradient zero. mu = 0 is FedAvg bit
-for bit. The paper's projection head is no part of it: it belongs to the network.
+z is the input of the linear layer that is called last: now, under w^t, and under the party's own last model. A party
+never seen has no such model; it compares with w^t, so that the term is constant and its gradient zero. mu = 0 is FedAvg
+bit for bit. The paper's projection head is no part of it: it belongs to the network.
 
 The paper's best mu are 5 (CIFAR-10) and 1 (CIFAR-100, Tiny-ImageNet), on representations of 256 numbers. NIID-Bench's
 MLP has 8 before its last layer, where 1 does harm, so the default is the least that the paper tried, 0.1.

@@ -160,7 +160,7 @@ def test_a_changed_name_of_a_session_is_other_code():
 def test_a_run_with_a_changed_trait_under_the_same_name_is_refused(tmp_path):
     one = mine(learns)
     validate(toy(), ["fedavg", one], run=tmp_path, **FAST)
-    with pytest.raises(FedskewError, match="traits was"):
+    with pytest.raises(FedskewError, match=r"traits was mine\.steady=False, is mine\.steady=True\."):
         validate(toy(), ["fedavg", replace(one, steady=True)], run=tmp_path, **FAST)
     found = [Trial(a, {}, Settings(), (0,), ModelSpec("mlp", (2,), 2)).key for a in (one, replace(one, steady=True))]
     assert found[0] != found[1]

@@ -55,6 +55,32 @@ def test_a_changed_key_is_refused_with_the_differences_and_can_be_forced(tmp_pat
     forced.close()
 
 
+LONG = ", ".join(f"algorithm{i} [('mu', 0.1)]" for i in range(9))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            "fedavg [], fedprox [], fednova [], moon []",
+            "moon [], fednova [], fedyogi [], fedavg []",
+            "fedprox [], is f",
+        ),
+        (LONG, LONG + ", last []", "without it, is last []"),
+        (LONG, LONG.replace("algorithm7", "another7"), "algorithm7 [('mu', is another7 [('mu'."),
+        ("a" * 64, "b" * 64, "a" * 20 + "…, is " + "b" * 20 + "…"),
+        ("a" * 64, "a" * 60 + "b" * 4, "…" + "a" * 14 + ", is …" + "a" * 10 + "bbbb"),
+        (str((*range(20),)), str((*range(22),)), "…17, 18, 19), is …17, 18, 19, 20, 21)"),
+        ("(0, 1)", "(0, 1, 2)", "(0, 1), is (0, 1, 2)"),
+    ],
+)
+def test_the_differences_are_shown_where_they_are(tmp_path, before, after, told):
+    RunStore(tmp_path, {**KEY, "candidates": before}).close()
+    with pytest.raises(FedskewError, match="candidates was") as caught:
+        RunStore(tmp_path, {**KEY, "candidates": after})
+    assert told in str(caught.value)
+
+
 def test_other_rows_cannot_be_forced_and_only_an_accepted_run_begins(tmp_path):
     begun = []
     RunStore(tmp_path, KEY).close()

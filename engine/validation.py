@@ -64,7 +64,8 @@ def validate(
     references : also train the centralised and local-only reference lines
     hyper : by algorithm id, changes to its hyperparameters (``lr`` and ``momentum`` too); by ``training``, settings of
         all of them, as below
-    seed : base seed of the splits and of the runs
+    seed : base seed of the splits and of the runs, whose seeds are ``seed``, ``seed + 1`` and so on: a repetition with
+        runs that are all new needs one that is at least ``seeds`` away
     jobs : worker processes; None: one a core
     tuning : give every candidate the same number of settings to try, on rows held back from training; not done where
         the parties are too small to spare any, and the settings of the result then say so

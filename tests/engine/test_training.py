@@ -268,6 +268,9 @@ def test_moons_fixed_networks_drop_nothing_out(monkeypatch: pytest.MonkeyPatch, 
 
 def layered(*names: str):
     class Layered(torch.nn.Module):
+        body: torch.nn.Linear
+        head: torch.nn.Linear
+
         def __init__(self, shape: tuple[int, ...], outputs: int) -> None:
             super().__init__()
             made = {"body": torch.nn.Linear(shape[0], 8), "head": torch.nn.Linear(8, outputs)}

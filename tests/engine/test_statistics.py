@@ -58,3 +58,4 @@ def test_more_seeds_settle_a_noisy_comparison_and_never_one_that_the_test_rows_l
     assert (high - low) / 2 < 0.02
     limited = Spread(0.0, 1e-12, 0.01**2, 5, 1000)
     assert seeds_to_settle(limited, 0.005, 3) is None
+    assert seeds_to_settle(Spread(0.02, 0.0, 0.0, 1, 1000), 0.02, 3) is None  # one seed: its variance is not known

@@ -72,6 +72,7 @@ LONG = ", ".join(f"algorithm{i} [('mu', 0.1)]" for i in range(9))
         ("a" * 64, "a" * 60 + "b" * 4, "…" + "a" * 14 + ", is …" + "a" * 10 + "bbbb"),
         (str((*range(20),)), str((*range(22),)), "…17, 18, 19), is …17, 18, 19, 20, 21)"),
         ("(0, 1)", "(0, 1, 2)", "(0, 1), is (0, 1, 2)"),
+        ("a" * 40 + ", bb, cc", "a" * 40 + ", cc, bb", "…" + "a" * 8 + ", bb, cc, is …" + "a" * 8 + ", cc, bb"),
     ],
 )
 def test_the_differences_are_shown_where_they_are(tmp_path, before, after, told):

@@ -64,6 +64,9 @@ def scaling_of(
 def never_varies(count: NDArray[np.float64], mean: NDArray[np.float64], m2: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether the spread of a feature is no more than rounding of its moments in float64, (F,) bool.
 
+    The sum of one float32 over and over is exact in float64 up to 2**29 rows. One step of float32 in one of n rows
+    makes a deviation of 6e-8 / sqrt(n) of the mean, above the 1e-11 asked here up to some 10**7 rows.
+
     Examples
     --------
     >>> hour = 1_700_000_000_000 + np.array([0.0, 3_600_000])  # milliseconds since 1970, an hour apart

@@ -14,7 +14,7 @@ from fedskew.profiles.partitions import Column, Finding, Partition, Severity
 
 CHUNK_BYTES = 1 << 24
 SHOWN = 5  # names in a sentence
-STEPS = 64  # steps of float32 within a standard deviation; with fewer a column is coarse
+STEPS = 64  # steps of float32 within a standard deviation; with fewer a column is coarse (stated, not fitted)
 SURE = 0.01  # level of a test, shared by all columns or parties it is made for
 Check = Callable[[Partition], Iterator[Finding]]
 
